@@ -1,0 +1,323 @@
+//! Checks that no schema can express: settings of `cluster.yaml` against each other.
+
+use ipnet::Ipv4Net;
+
+use super::{ApiScheme, Cluster, IpFamily, Nat, Partition, Volume, VolumeType, instance_arch};
+use crate::finding::{Finding, Findings};
+use crate::name::did_you_mean;
+use crate::origin::Origin;
+use crate::value::{Node, Path};
+
+/// The Kubernetes minors that kaws renders.
+const MINORS: std::ops::RangeInclusive<u32> = 34..=37;
+
+/// Ends of keys under which secrets stand.
+pub const SECRET_WORDS: [&str; 9] = [
+    "password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "secretkey", "credentials",
+];
+
+/// Returns all findings on `cluster`, which `node` is the text of.
+#[must_use]
+pub fn check(cluster: &Cluster, node: &Node) -> Findings {
+    let mut cx = Check { cluster, node, findings: Findings::new() };
+    cx.basics();
+    cx.networks();
+    cx.zones();
+    cx.existing_vpc();
+    cx.api();
+    cx.machines();
+    cx.secrets();
+    cx.findings
+}
+
+struct Check<'a> {
+    cluster: &'a Cluster,
+    node: &'a Node,
+    findings: Findings,
+}
+
+impl Check<'_> {
+    /// Returns where the setting at `path` is written, or else the nearest thing around it.
+    fn origin(&self, path: &[&str]) -> Origin {
+        (0..=path.len())
+            .rev()
+            .find_map(|n| self.node.at(&path[..n]))
+            .map_or_else(|| self.node.origin.clone(), |n| n.origin.clone())
+    }
+
+    fn push(&mut self, finding: Finding) {
+        self.findings.push(finding);
+    }
+
+    fn basics(&mut self) {
+        let minor = self.cluster.kubernetes_minor();
+        let at = self.origin(&["kubernetesVersion"]);
+        let version = &self.cluster.kubernetes_version;
+        if minor < *MINORS.start() || minor > *MINORS.end() + 1 {
+            let text = format!("kaws renders Kubernetes 1.34 to 1.37, and not {version}");
+            self.push(Finding::fatal("config/kubernetes-version", text).at(&at));
+        } else if minor > *MINORS.end() {
+            let text = format!("Kubernetes {version} is newer than this kaws knows");
+            self.push(Finding::warning("config/kubernetes-version", text).at(&at));
+        }
+        let lies_in = Partition::of_region(&self.cluster.region);
+        if let Some(written) = self.cluster.partition.filter(|p| *p != lies_in) {
+            let text = format!("{} lies in {}, and not in {}", self.cluster.region, lies_in.as_str(), written.as_str());
+            self.push(Finding::fatal("config/partition", text).at(&self.origin(&["partition"])));
+        }
+        if self.cluster.network.ip_family == IpFamily::DualStack {
+            let finding = Finding::fatal("config/dual-stack", "dual stack is not built yet")
+                .at(&self.origin(&["network", "ipFamily"]))
+                .help("leave ipFamily out, or write ipv4");
+            self.push(finding);
+        }
+    }
+
+    fn networks(&mut self) {
+        let network = &self.cluster.network;
+        let parts: [(&str, &str, &[&str]); 3] = [
+            ("the VPC", &network.vpc.cidr, &["network", "vpc", "cidr"]),
+            ("the pods", &network.pod_cidr, &["network", "podCIDR"]),
+            ("the services", &network.service_cidr, &["network", "serviceCIDR"]),
+        ];
+        let nets: Vec<Option<Ipv4Net>> = parts.iter().map(|(_, cidr, _)| cidr.parse().ok()).collect();
+        for (i, j) in [(0, 1), (0, 2), (1, 2)] {
+            let (Some(a), Some(b)) = (nets[i], nets[j]) else { continue };
+            if a.contains(&b.network()) || b.contains(&a.network()) {
+                self.overlap((parts[i].0, a, parts[i].2), (parts[j].0, b, parts[j].2));
+            }
+        }
+        self.prefixes(&nets);
+    }
+
+    fn overlap(&mut self, a: (&str, Ipv4Net, &[&str]), b: (&str, Ipv4Net, &[&str])) {
+        let range = |what: &str, net: Ipv4Net| format!("{what}: {} to {}", net.network(), net.broadcast());
+        let inside = if a.1.contains(&b.1) {
+            format!("{}' addresses lie inside {}", b.0, owner(a.0))
+        } else {
+            format!("{} and {} share addresses", a.0, b.0)
+        };
+        let key = b.2.last().copied().unwrap_or_default();
+        let mut finding = Finding::fatal("network/overlap", inside)
+            .at_with(&self.origin(b.2), range(b.0, b.1))
+            .related(&self.origin(a.2), range(a.0, a.1))
+            .note(format!("a node could not tell {} from another node (plugin network)", one_of(b.0)));
+        let default = if key == "podCIDR" { "10.2.0.0/16" } else { "10.3.0.0/16" };
+        let free = default.parse::<Ipv4Net>().is_ok_and(|d| !d.contains(&a.1.network()) && !a.1.contains(&d.network()));
+        if free && b.1.to_string() != default {
+            finding = finding.help(format!("leave {key} out to get {default}, which is free here"));
+        }
+        self.push(finding);
+    }
+
+    fn prefixes(&mut self, nets: &[Option<Ipv4Net>]) {
+        let vpc = &["network", "vpc", "cidr"][..];
+        let bounds = [
+            (nets[0], 16, 22, vpc, "a VPC has a prefix from /16, AWS's largest, to /22, kaws's smallest"),
+            (nets[1], 8, 20, &["network", "podCIDR"][..], "pods need a /20 or larger: each node takes a /24 of it"),
+            (nets[2], 12, 24, &["network", "serviceCIDR"][..], "services need a prefix from /12 to /24"),
+        ];
+        for (net, largest, smallest, path, text) in bounds {
+            let Some(net) = net else { continue };
+            let existing = path == vpc && self.cluster.network.vpc.id.is_some();
+            let length = net.prefix_len();
+            if (length < largest || length > smallest) && !existing {
+                self.push(Finding::fatal("network/prefix", text).at(&self.origin(path)));
+            }
+        }
+    }
+
+    fn zones(&mut self) {
+        let cluster = self.cluster;
+        let zones = &cluster.network.zones;
+        for (i, zone) in zones.iter().enumerate() {
+            let at = self.origin(&["network", "zones", &i.to_string()]);
+            if !zone.starts_with(&cluster.region) {
+                let text = format!("the zone {zone} is not in the region {}", cluster.region);
+                self.push(Finding::fatal("config/zone", text).at(&at));
+            }
+            if zones[..i].contains(zone) {
+                self.push(Finding::fatal("config/zone", format!("the zone {zone} is named twice")).at(&at));
+            }
+        }
+        for (name, pool) in &cluster.node_pools {
+            for (i, zone) in pool.zones.iter().flatten().enumerate() {
+                if !zones.contains(zone) {
+                    let at = self.origin(&["nodePools", name, "zones", &i.to_string()]);
+                    let text = format!("the cluster is not in the zone {zone}");
+                    self.push(Finding::fatal("config/zone", text).at(&at).help(format!("it is in: {}", zones.join(", "))));
+                }
+            }
+        }
+    }
+
+    fn existing_vpc(&mut self) {
+        let network = &self.cluster.network;
+        let vpc: Option<Ipv4Net> = network.vpc.cidr.parse().ok();
+        let exists = network.vpc.id.is_some();
+        for (kind, subnets) in [("private", &network.subnets.private), ("public", &network.subnets.public)] {
+            for (zone, subnet) in subnets {
+                let at = self.origin(&["network", "subnets", kind, zone]);
+                if !network.zones.contains(zone) {
+                    let text = format!("the {kind} subnet's zone {zone} is none of network.zones");
+                    let near = did_you_mean(zone, network.zones.iter().map(String::as_str));
+                    let finding = Finding::fatal("network/subnets", text).at(&at);
+                    self.push(near.into_iter().fold(finding, |f, n| f.help(format!("did you mean {n}?"))));
+                }
+                if subnet.id.is_some() != exists {
+                    let text = if exists { "an existing VPC's subnet needs its id" } else { "a new VPC has no existing subnets" };
+                    self.push(Finding::fatal("network/subnets", text).at(&at));
+                }
+                let cidr = subnet.cidr.as_ref().and_then(|c| c.parse::<Ipv4Net>().ok());
+                if let (Some(vpc), Some(cidr)) = (vpc, cidr) {
+                    if !vpc.contains(&cidr) {
+                        let text = format!("the subnet {cidr} lies outside the VPC {vpc}");
+                        self.push(Finding::fatal("network/subnets", text).at(&at));
+                    }
+                }
+            }
+        }
+        let public = exists && (self.cluster.api.scheme.internet_facing());
+        for zone in network.zones.iter().filter(|_| exists) {
+            let kinds = [("private", &network.subnets.private, true), ("public", &network.subnets.public, public)];
+            for (kind, subnets, needed) in kinds {
+                if needed && !subnets.contains_key(zone) {
+                    let text = format!("the existing VPC has no {kind} subnet for {zone}");
+                    let at = self.origin(&["network", "vpc", "id"]);
+                    let help = format!("write it: network.subnets.{kind}.{zone}: {{id: subnet-…, cidr: …}}");
+                    self.push(Finding::fatal("network/subnets", text).at(&at).help(help));
+                }
+            }
+        }
+    }
+
+    fn api(&mut self) {
+        let api = &self.cluster.api;
+        let scheme = self.origin(&["api", "scheme"]);
+        if api.scheme.internet_facing() && api.allowed_cidrs.is_empty() {
+            let finding = Finding::fatal("config/needs", "an API that faces the internet needs api.allowedCIDRs")
+                .at(&scheme)
+                .help("name your offices' networks: allowedCIDRs: [198.51.100.0/24]");
+            self.push(finding);
+        }
+        if let Some(i) = api.allowed_cidrs.iter().position(|c| c.ends_with("/0")) {
+            let at = self.origin(&["api", "allowedCIDRs", &i.to_string()]);
+            let finding = Finding::warning("config/apiserver-open", "everybody may reach the API server");
+            self.push(finding.at(&at).about("api.allowedCIDRs"));
+        }
+        let own_nat = self.cluster.network.vpc.id.is_none() && self.cluster.network.nat != Nat::None;
+        if api.scheme == ApiScheme::InternetFacing && !own_nat {
+            let text = "nodes cannot reach an API that only faces the internet: kaws knows no NAT gateway's address";
+            self.push(Finding::fatal("config/internet-facing", text).at(&scheme).help("write scheme: both"));
+        }
+        if api.hosted_zone.is_some() && api.domain.is_none() {
+            let at = self.origin(&["api", "hostedZone"]);
+            let finding = Finding::fatal("config/needs", "api.hostedZone needs api.domain, the name to create there");
+            self.push(finding.at(&at));
+        }
+    }
+
+    fn machines(&mut self) {
+        let cluster = self.cluster;
+        let etcd = &cluster.etcd;
+        let at = self.origin(&["etcd", "members"]);
+        if ![1, 3, 5].contains(&etcd.members) {
+            let text = format!("etcd has 1, 3 or 5 members, and not {}", etcd.members);
+            self.push(Finding::fatal("config/even-etcd", text).at(&at));
+        } else if etcd.members == 1 {
+            let text = "a single etcd member: the cluster stops when its machine does";
+            self.push(Finding::warning("config/one-controller", text).at(&at).about("etcd.members"));
+        } else if cluster.network.zones.len() < 3 {
+            let text = "etcd loses its majority when a zone fails: there are fewer than three";
+            let at = self.origin(&["network", "zones"]);
+            self.push(Finding::warning("config/etcd-zones", text).at(&at).about("network.zones"));
+        }
+        if cluster.control_plane.count == 1 {
+            let text = "a single controller: the API is away when its machine is";
+            let at = self.origin(&["controlPlane", "count"]);
+            self.push(Finding::warning("config/one-controller", text).at(&at).about("controlPlane.count"));
+        }
+        self.volume(&etcd.volume, &["etcd", "volume"]);
+        self.volume(&cluster.control_plane.root_volume, &["controlPlane", "rootVolume"]);
+        for (name, pool) in &cluster.node_pools {
+            self.volume(&pool.root_volume, &["nodePools", name, "rootVolume"]);
+            if pool.size.min > pool.size.max {
+                let text = format!("the pool {name} is to have at least {} and at most {}", pool.size.min, pool.size.max);
+                self.push(Finding::fatal("config/pool-size", text).at(&self.origin(&["nodePools", name, "size"])));
+            }
+            self.architecture(name, pool);
+        }
+    }
+
+    fn architecture(&mut self, name: &str, pool: &super::NodePool) {
+        let wanted = pool.architecture.unwrap_or_else(|| instance_arch(&pool.instance_types[0]));
+        for (i, kind) in pool.instance_types.iter().enumerate() {
+            if instance_arch(kind) == wanted {
+                continue;
+            }
+            let at = self.origin(&["nodePools", name, "instanceTypes", &i.to_string()]);
+            let text = format!("{kind} is {}, and the pool is {}", instance_arch(kind).as_str(), wanted.as_str());
+            let help = "give each architecture a pool of its own";
+            self.push(Finding::fatal("config/architecture", text).at(&at).help(help));
+        }
+    }
+
+    fn volume(&mut self, volume: &Volume, path: &[&str]) {
+        let text = match (volume.kind, volume.iops, volume.throughput) {
+            (VolumeType::Io2, None, _) => "a volume of type io2 needs `iops`",
+            (VolumeType::Io2, _, Some(_)) => "only gp3 has a `throughput` to set",
+            (VolumeType::Gp3, Some(iops), _) if iops > 16_000 => "gp3 has at most 16,000 operations a second",
+            _ => return,
+        };
+        self.push(Finding::fatal("config/needs", text).at(&self.origin(path)));
+    }
+
+    fn secrets(&mut self) {
+        let accept = &self.cluster.accept;
+        let mut found = Vec::new();
+        plain_secrets(self.node, &mut Vec::new(), &mut found);
+        for (path, origin) in found {
+            let path = Path(path).to_string();
+            if accept.contains_key(&path) || path.starts_with("accept") {
+                continue;
+            }
+            let finding = Finding::fatal("config/plain-secret", format!("{path} looks like a secret written out"))
+                .at(&origin)
+                .help("write {$secret: NAME} and run kaws secret set")
+                .help(format!("if it is none, allow it with the reason:\n\n    accept:\n      {path}: why"));
+            self.push(finding);
+        }
+    }
+}
+
+/// Returns whether secrets usually stand under `key`.
+#[must_use]
+pub fn is_secret_key(key: &str) -> bool {
+    let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    SECRET_WORDS.iter().any(|word| plain.ends_with(word))
+}
+
+fn plain_secrets(node: &Node, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Origin)>) {
+    for (key, value) in node.as_map().into_iter().flatten() {
+        path.push(key.clone());
+        let literal = value.as_str().is_some_and(|text| !text.is_empty());
+        if literal && is_secret_key(key) && !key.starts_with('$') {
+            found.push((path.clone(), value.origin.clone()));
+        }
+        plain_secrets(value, path, found);
+        path.pop();
+    }
+    for (i, item) in node.as_list().into_iter().flatten().enumerate() {
+        path.push(i.to_string());
+        plain_secrets(item, path, found);
+        path.pop();
+    }
+}
+
+fn owner(what: &str) -> String {
+    if what.ends_with('s') { format!("{what}'") } else { format!("{what}'s") }
+}
+
+fn one_of(what: &str) -> &'static str {
+    if what == "the pods" { "a pod" } else { "a service" }
+}

@@ -1,0 +1,132 @@
+//! The table of all codes: what each means and what to do. `kaws explain CODE` and the reference page
+//! print it; a test holds the sources against it.
+
+/// A kind of finding.
+#[derive(Clone, Copy, Debug)]
+pub struct Code {
+    /// `area/name`.
+    pub code: &'static str,
+    /// What it means, in full sentences.
+    pub meaning: &'static str,
+}
+
+const fn code(code: &'static str, meaning: &'static str) -> Code {
+    Code { code, meaning }
+}
+
+/// Every code, sorted.
+pub const CODES: &[Code] = &[
+    code("cli/no-such-entity", "`kaws explain` found nothing of this name. Paths are those of model.yaml, resources are STACK/LOGICAL_ID, codes are those that findings print."),
+    code("config/account-role", "An existing role is used, so kaws attaches no policy to it. The statements the cluster needs are written to rendered/iam/; attach them, then silence this with `accept:`."),
+    code("config/apiserver-open", "The API server answers to the whole internet. Name your networks in api.allowedCIDRs."),
+    code("config/architecture", "The instance types of one group have different processors. One launch template starts one image; give each architecture a pool of its own."),
+    code("config/clash", "A plugin's settings stand in cluster.yaml and in config/<plugin>.yaml. Keep one of the two."),
+    code("config/dual-stack", "Dual stack is not built yet. Leave network.ipFamily out, or write ipv4."),
+    code("config/etcd-zones", "Fewer zones than three: etcd loses its majority when the zone with most members fails."),
+    code("config/even-etcd", "etcd needs a majority: one, three or five members."),
+    code("config/exclusive-keys", "Two settings that exclude each other are both set."),
+    code("config/extends", "The file that `extends:` names cannot be used: it is missing, or extends itself."),
+    code("config/file", "A file that a setting names cannot be read, or lies outside the cluster's folder."),
+    code("config/internet-facing", "An API that only answers from the internet is reached by nodes through NAT gateways, whose addresses kaws must know: it needs NAT gateways of its own."),
+    code("config/kubernetes-version", "kaws renders Kubernetes 1.34 to 1.37. Newer minors may have removed flags that are still set here."),
+    code("config/needs", "A setting is missing that another one asks for."),
+    code("config/one-controller", "A single controller or etcd member: the cluster stops when its machine does."),
+    code("config/partition", "The region lies in another partition of AWS than the one written."),
+    code("config/plain-secret", "A value stands under a key that looks secret. Rendered files are for git: write {$secret: NAME} and set it with `kaws secret set`, or name its path under `accept:` with a reason."),
+    code("config/pool-size", "A pool's smallest size is larger than its largest."),
+    code("config/stale-accept", "An entry of `accept:` silences nothing."),
+    code("config/zone", "A zone is not in the region, is named twice, or is not among the cluster's zones."),
+    code("helm/chart-unpinned", "A chart's digest is not in kaws.lock, so nobody can say that what was reviewed is what gets installed."),
+    code("lock/newer", "kaws.lock was written by a newer kaws. Use that release: an older one could render less than was reviewed."),
+    code("lock/plugin-changed", "A plugin is not the one that kaws.lock recorded. Review it, then lock it again."),
+    code("lock/unresolved", "Something fetched from outside has no entry in kaws.lock. Rendering goes on; AWS and --locked refuse."),
+    code("limits/parameters", "CloudFormation allows 200 parameters a template."),
+    code("limits/outputs", "CloudFormation allows 200 outputs a template."),
+    code("limits/policy-size", "A role's inline policies may hold 10,240 characters."),
+    code("limits/managed-policies", "AWS attaches 10 managed policies to a role by default, 20 on request."),
+    code("limits/resources", "CloudFormation allows 500 resources a template."),
+    code("limits/security-group-rules", "AWS allows 60 inbound rules a security group by default."),
+    code("limits/template-size", "A template may hold 1,000,000 bytes in S3, 51,200 when sent inline, as the state stack is."),
+    code("limits/user-data", "EC2 takes 16,384 bytes of user data."),
+    code("merge/conflict", "Two plugins want different values for one entity. Make them equal, say in `prefer:` whose is right, or patch it under `customise:`."),
+    code("merge/outside-pools", "A plugin that is on in some pools only writes to others. Write `nodes` in place of a role."),
+    code("merge/sealed", "This part of the model is finished: what comes later would escape the checks."),
+    code("merge/undeclared-write", "A plugin contributes outside its manifest's `writes:`. Add the path there, if it should."),
+    code("merge/unused-prefer", "An entry of `prefer:` decides nothing: no conflict is there, or the plugin is no party to it."),
+    code("model/dangling-output", "A reference names an output that no stack has."),
+    code("model/file-wider-than-secret", "A file that holds a secret can be read by others than its owner. Give it mode 0600."),
+    code("model/pin", "A file names a pin that its plugin's manifest does not have."),
+    code("model/render-scope", "In render a plugin may add to machines, stacks, manifests and values only: everything else is intent, and belongs to initialise."),
+    code("model/rule-source", "A security group's rule names a group that is not there."),
+    code("model/stack-cycle", "Stacks need each other's outputs in a circle, so none can be first. Use a tag condition or a name pattern in the policy that closes it."),
+    code("model/unfilled", "Text that comes from a setting or a file looks like a placeholder that nodes fill in. Data is never expanded."),
+    code("network/overlap", "Two networks share addresses, so a node could not tell one from the other."),
+    code("network/prefix", "A network has the wrong size for its purpose."),
+    code("network/subnets", "An existing VPC's subnets do not fit: one private one in each zone, inside the VPC."),
+    code("order/against-file", "A plugin asks to come after another one that order.yaml puts later."),
+    code("order/cycle", "Plugins ask to come after each other in a circle."),
+    code("order/moves-builtin", "A cluster's order.yaml may name built-in plugins as anchors, and never move them."),
+    code("order/unknown-plugin", "order.yaml names a plugin that is not there."),
+    code("patch/conflict", "Two plugins patch one place differently. A patch under `customise:` beats both."),
+    code("patch/missing", "A patch names a place that is not there. Where that is fine, say `ifMissing: skip`."),
+    code("patch/protected", "A node's bootstrap and the core PKI can only be patched from cluster.yaml."),
+    code("patch/protected-used", "cluster.yaml patches a node's bootstrap or the core PKI. kaws cannot know whether nodes still come up."),
+    code("patch/stale", "A patch expected another value than the one that is there. Look at what changed, then at the patch."),
+    code("patch/value", "A patch's operation and its value do not fit the place."),
+    code("plugin/case", "A plugin's case cannot be run as it is written."),
+    code("plugin/duplicate", "Two plugins have one name. One that replaces a built-in plugin says `replaces:` in its manifest."),
+    code("plugin/file", "A file that a plugin names is not in its folder, or leads out of it."),
+    code("plugin/missing", "A plugin that another one requires is not on."),
+    code("plugin/native", "Native code stands in the kaws binary, for its own plugins. Yours can be declared in plugin.yaml."),
+    code("plugin/nodes", "A plugin is to run on nodes that its manifest does not offer."),
+    code("plugin/slot", "Two plugins that are on provide the same thing, and only one can."),
+    code("plugin/unknown", "No plugin has this name: not in plugins/, not in a folder of pluginDirs or --plugin-dir, not among the built-in and contrib ones."),
+    code("plugin/version", "A plugin asks for another release of kaws."),
+    code("plugin/schema", "A plugin's schema of its settings is no JSON Schema."),
+    code("policy/open-ingress", "A rule lets the whole internet in."),
+    code("policy/public-bucket", "A bucket without its four public access blocks, and not one that is meant to be read by all."),
+    code("policy/unencrypted-volume", "A volume without encryption."),
+    code("policy/wildcard-action", "A statement allows every action, of a service or of all."),
+    code("template/each", "`$each` goes over something that is neither a list nor a map."),
+    code("template/null", "A path in a text is null. Give the setting a default, or guard the text with `$when` or {{#if}}."),
+    code("template/failed", "A template could not be evaluated."),
+    code("template/secret", "A template names a secret that the plugin's manifest does not declare."),
+    code("template/syntax", "A template does not parse. Braces of other languages (Helm's, for one) stand in `$literal:`, or behind a backslash: \\{{."),
+    code("template/unknown-helper", "No helper has this name: `kaws explain` does not list it, the reference page Helpers does."),
+    code("template/unknown-path", "A template names something that no schema has."),
+    code("yaml/ambiguous-number", "YAML 1.1 and 1.2 read this number differently (0644 is 420 or 644). Quotes make it text."),
+    code("yaml/duplicate-key", "A key stands twice in one map. Readers of YAML disagree about which one counts."),
+    code("yaml/merge-key", "Merge keys are not part of YAML 1.2."),
+    code("yaml/syntax", "This is no YAML."),
+    code("yaml/too-deep", "Values are nested too deeply to be a person's work."),
+    code("yaml/too-large", "The file, or what its aliases expand to, is too large to be a person's work."),
+    code("yaml/unknown-tag", "Only CloudFormation's short tags are known."),
+    code("yaml/unreadable", "The file is not text in UTF-8, or is no file."),
+];
+
+/// Areas whose files are checked against a JSON Schema.
+pub const SCHEMA_AREAS: [&str; 8] =
+    ["accept", "case", "config", "lock", "model", "order", "plugin", "settings"];
+
+/// What can be wrong with a value in one of [`SCHEMA_AREAS`]; the code is `area/kind`.
+pub const SCHEMA_KINDS: &[(&str, &str)] = &[
+    ("enum", "The value is none of those that are possible."),
+    ("format", "The text is not of the form asked for."),
+    ("missing", "A key that must be there is not."),
+    ("pattern", "The text does not match the pattern asked for."),
+    ("range", "The value is too small, too large, or has too few or too many parts."),
+    ("type", "The value is of another type than asked for. Versions and account numbers are text: write them in quotes."),
+    ("unknown-key", "There is no setting of this name. Nothing is guessed and nothing ignored."),
+    ("value", "The value is not one of the forms asked for."),
+];
+
+/// Returns what `code` means.
+#[must_use]
+pub fn explanation(code: &str) -> Option<&'static str> {
+    if let Some(known) = CODES.iter().find(|c| c.code == code) {
+        return Some(known.meaning);
+    }
+    let (area, kind) = code.split_once('/')?;
+    SCHEMA_AREAS.contains(&area).then_some(())?;
+    SCHEMA_KINDS.iter().find(|(k, _)| *k == kind).map(|(_, meaning)| *meaning)
+}
