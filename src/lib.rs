@@ -1,8 +1,19 @@
 //! kaws turns one `cluster.yaml` into a whole Kubernetes cluster on AWS.
+pub mod builtin;
+pub mod cli;
 pub mod config;
+pub mod emit;
 pub mod finding;
+pub mod kit;
+pub mod load;
+pub mod lock;
 pub mod model;
 pub mod name;
+pub mod order;
 pub mod origin;
+pub mod pipeline;
+pub mod plugin;
+pub mod run;
 pub mod schema;
+pub mod template;
 pub mod value;

@@ -1,1 +1,5 @@
-fn main(){}
+//! The `kaws` command.
+
+fn main() -> std::process::ExitCode {
+    kaws::cli::main()
+}

@@ -265,7 +265,14 @@ impl Cluster {
             ("dnsServiceIP", plain(&network::host(&self.network.service_cidr, 10))),
             ("endpoint", plain(&self.endpoint())),
         ];
+        let peers: serde_json::Map<String, Value> = (0..self.etcd.members)
+            .map(|i| (format!("etcd-{i}"), plain(&format!("https://{}:2380", self.etcd_host(i)))))
+            .collect();
+        let endpoints: Vec<Value> =
+            (0..self.etcd.members).map(|i| plain(&format!("https://{}:2379", self.etcd_host(i)))).collect();
         if let Some(map) = value.as_object_mut() {
+            map.insert("etcdPeers".to_owned(), Value::Object(peers));
+            map.insert("etcdEndpoints".to_owned(), Value::Array(endpoints));
             for key in ["plugins", "prefer", "customise", "accept", "extends", "pluginDirs"] {
                 map.remove(key);
             }
@@ -293,10 +300,18 @@ impl Cluster {
                 ("kubernetesMinor", serde_json::json!({"type": "integer", "description": "Minor of the Kubernetes release: 36."})),
                 ("dnsServiceIP", text("Address of the cluster's DNS service.")),
                 ("endpoint", text("Host name at which nodes reach the API server.")),
+                ("etcdPeers", serde_json::json!({"type": "object", "additionalProperties": {"type": "string"}, "description": "URLs of etcd's members for each other, by name."})),
+                ("etcdEndpoints", serde_json::json!({"type": "array", "items": {"type": "string"}, "description": "URLs of etcd's members for clients."})),
             ];
             properties.extend(derived.into_iter().map(|(k, v)| (k.to_owned(), v)));
         }
         schema
+    }
+
+    /// Returns the host name of a member of etcd.
+    #[must_use]
+    pub fn etcd_host(&self, member: u32) -> String {
+        format!("etcd-{member}.{}", self.private_zone())
     }
 
     /// Returns the host name at which nodes reach the API server.

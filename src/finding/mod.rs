@@ -4,6 +4,9 @@
 //! which is `cli::report`'s.
 
 mod codes;
+mod text;
+
+pub use text::findings_text;
 
 pub use codes::{CODES, Code, SCHEMA_AREAS, SCHEMA_KINDS, explanation};
 

@@ -36,20 +36,39 @@ pub struct Split<'a> {
     pub stacks: &'a Arc<[String]>,
     /// All pools, for a literal `worker`.
     pub pools: &'a Arc<[String]>,
-    /// The groups the plugin may name literally, if `cluster.yaml` narrowed it.
+    /// Whether `cluster.yaml` narrowed the plugin to fewer groups than its manifest offers.
     pub narrowed: bool,
+    /// Whether the plugin is on in all pools, so that a literal `worker` means what it says.
+    pub all_pools: bool,
     /// Where it may write: `None` for anywhere.
     pub writes: Option<&'a [Path]>,
 }
 
 /// Parts of the model whose second segment is a group.
-const GROUPED: [&str; 4] = ["iam", "kubelet", "machines", "securityGroups"];
+pub const GROUPED: [&str; 4] = ["iam", "kubelet", "machines", "securityGroups"];
 
 /// Returns the claims in `contribution`; what is wrong is left out and found.
 #[must_use]
 pub fn split(contribution: &Node, cx: &Split<'_>) -> (Vec<Claim>, Findings) {
     let mut splitter = Splitter { cx, claims: Vec::new(), findings: Findings::new() };
     splitter.descend(contribution, &mut Vec::new());
+    (splitter.claims, splitter.findings)
+}
+
+/// Returns the claim on one entity, made from others.
+#[must_use]
+pub fn claim_at(path: &Path, body: Node, from: Vec<Path>, cx: &Split<'_>) -> (Vec<Claim>, Findings) {
+    let segments = path.segments();
+    let mut splitter = Splitter { cx, claims: Vec::new(), findings: Findings::new() };
+    match reach(&segments) {
+        Reached::Entity(section) => splitter.claim(body, &segments, section),
+        _ => splitter.unknown(&body, &segments),
+    }
+    for claim in &mut splitter.claims {
+        if let Some(claimant) = Arc::get_mut(&mut claim.claimant) {
+            claimant.from.clone_from(&from);
+        }
+    }
     (splitter.claims, splitter.findings)
 }
 
@@ -204,7 +223,9 @@ impl Splitter<'_> {
             return false;
         }
         let Some(writes) = self.cx.writes else { return true };
-        let covered = writes.iter().any(|w| w.0.len() <= path.len() && w.0.iter().zip(path).all(|(a, b)| a == b));
+        let covered = writes.iter().any(|w| {
+            w.0.len() <= path.len() && w.0.iter().zip(path).enumerate().all(|(i, (a, b))| a == b || (i == 1 && self.stands_for(a, b)))
+        });
         if own || section.private || covered {
             return true;
         }
@@ -212,6 +233,15 @@ impl Splitter<'_> {
         let text = format!("{} contributes to {}, and does not declare it", self.cx.plugin, shown(path));
         self.findings.push(self.fatal("merge/undeclared-write", text).at(body.key_origin()).help(help));
         false
+    }
+
+    /// Whether a declared `nodes` or `worker` stands for the group or stack that is named.
+    fn stands_for(&self, declared: &str, named: &str) -> bool {
+        match declared {
+            "nodes" => self.cx.nodes.iter().chain(self.cx.stacks.iter()).any(|n| n == named),
+            "worker" => named.starts_with("pool:"),
+            _ => false,
+        }
     }
 
     /// Returns the final path, and the groups its second segment stands for.
@@ -247,7 +277,7 @@ impl Splitter<'_> {
             return false;
         }
         if group == "worker" {
-            return part == "securityGroups" || self.cx.pools.iter().any(|p| !self.cx.nodes.contains(p));
+            return part == "securityGroups" || !self.cx.all_pools;
         }
         !self.cx.nodes.iter().any(|n| n == group)
     }

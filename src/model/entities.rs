@@ -53,6 +53,8 @@ pub enum Kind {
     Parameter,
     /// A patch.
     Patch,
+    /// Something that is downloaded.
+    Pin,
     /// A Helm release.
     Release,
     /// A CloudFormation resource.
@@ -106,6 +108,7 @@ impl Kind {
             Self::Output => "Output",
             Self::Parameter => "Parameter",
             Self::Patch => "Patch",
+            Self::Pin => "Pin",
             Self::Release => "Release",
             Self::Resource => "Resource",
             Self::Rule => "Rule",
@@ -147,6 +150,7 @@ impl Kind {
             Self::Output => of::<Output>(),
             Self::Parameter => of::<Parameter>(),
             Self::Patch => of::<super::patch::PatchForm>(),
+            Self::Pin => of::<Pin>(),
             Self::Release => of::<Release>(),
             Self::Resource => of::<Resource>(),
             Self::Rule => of::<Rule>(),
@@ -367,6 +371,20 @@ pub struct Parameter {
     /// Where kaws takes its value from: {$output: stack.Name} or {$lock: image/…}.
     #[serde(default, rename = "$source", skip_serializing_if = "Option::is_none")]
     pub source: Option<BTreeMap<String, Value>>,
+}
+
+/// Something that nodes download, by version and architecture; kaws.lock holds its hashes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "a pin")]
+pub struct Pin {
+    /// Its version, which is part of its name in kaws.lock.
+    pub version: String,
+    /// Where it is downloaded from, by architecture.
+    pub url: BTreeMap<String, String>,
+    /// The file to take out of the archive that is downloaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extract: Option<String>,
 }
 
 /// A Helm release.

@@ -9,12 +9,32 @@ mod flags;
 mod merge;
 mod patch;
 mod shape;
+mod stacks;
 mod tree;
 
-pub use claim::{Claim, Split, split};
-pub use entities::Kind;
+pub use claim::{Claim, GROUPED, Split, claim_at, split};
+pub use entities::{File, HostVolume as HostVolumeForm, Kind, Pin, Release, Rule};
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, Preference};
 pub use patch::{AppliedPatch, Op, Patch};
 pub use shape::{PROTECTED, SECTIONS, Section, contribution_schema, section_of};
+pub use stacks::{Derived, Edges, derived_parameters, dangling_outputs, output, parameter_name, stack_edges, stack_order};
 pub use tree::{Branch, Claimant, Entity, Model, Stage};
+
+/// The words that begin a placeholder which nodes fill in: `@{secret dex/github}`.
+pub const PLACEHOLDERS: [&str; 4] = ["secret", "output", "node", "pki"];
+
+/// Returns the placeholders in a text, as pairs of word and name.
+pub fn placeholders(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.match_indices("@{").filter_map(|(at, _)| {
+        let inner = &text[at + 2..];
+        let (word, name) = inner[..inner.find('}')?].split_once(' ')?;
+        PLACEHOLDERS.contains(&word).then_some((word, name))
+    })
+}
+
+/// Returns whether a text holds a placeholder.
+#[must_use]
+pub fn has_placeholder(text: &str) -> bool {
+    placeholders(text).next().is_some()
+}

@@ -65,6 +65,7 @@ pub const SECTIONS: &[Section] = &[
     row("manifests.<name>", Kind::Manifest, "Kubernetes objects that are applied to the cluster."),
     row("network.subnets.<kind>.tags.<key>", Kind::Text, "A tag of all private or public subnets."),
     private("patches.<name>", Kind::Patch, "The one way to change or remove what another plugin contributed."),
+    private("pins.<name>", Kind::Pin, "Something that nodes download; `pins:` of a manifest lands here."),
     row("pki.authorities.<name>", Kind::Authority, "A certificate authority that deploy mints."),
     row("pki.certificates.<name>", Kind::Certificate, "A certificate that deploy mints."),
     row("scheduler.flags.<name>", Kind::Flag, "A flag of kube-scheduler."),

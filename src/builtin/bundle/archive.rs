@@ -1,0 +1,92 @@
+//! The canonical tar: sorted, no times, no owners. Its hash is the bundle's name.
+
+use std::collections::BTreeSet;
+
+use sha2::{Digest, Sha256};
+
+use super::Bundle;
+#[cfg(test)]
+use super::Entry;
+
+/// Returns the SHA-256 of the bundle's tar, in hexadecimal.
+///
+/// The tar is never held as a whole: a cluster of 500 pools would need gigabytes.
+pub(super) fn hash(bundle: &Bundle) -> String {
+    let mut sink = Sink(Sha256::new());
+    write(bundle, &mut sink);
+    sink.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+struct Sink(Sha256);
+
+impl std::io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes the tar: every folder before what is in it, everything in the order of its path.
+fn write(bundle: &Bundle, sink: &mut dyn std::io::Write) {
+    let mut archive = tar::Builder::new(sink);
+    let mut folders = BTreeSet::new();
+    for (path, entry) in bundle {
+        for (at, _) in path.match_indices('/') {
+            if folders.insert(path[..=at].to_owned()) {
+                let mut header = header(0, 0o755);
+                header.set_entry_type(tar::EntryType::Directory);
+                // A sink of hashes and a path without `..` cannot fail.
+                let _ = archive.append_data(&mut header, &path[..=at], std::io::empty());
+            }
+        }
+        let mut header = header(entry.bytes.len(), entry.mode);
+        let _ = archive.append_data(&mut header, path, entry.bytes.as_ref());
+    }
+    let _ = archive.finish();
+}
+
+fn header(size: usize, mode: u32) -> tar::Header {
+    let mut header = tar::Header::new_ustar();
+    header.set_size(size as u64);
+    header.set_mode(mode);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn bundle(files: &[(&str, &str)]) -> Bundle {
+        files.iter().map(|(path, text)| ((*path).to_owned(), Arc::new(super::super::entry(text.as_bytes().to_vec(), 0o644)))).collect()
+    }
+
+    #[test]
+    fn the_hash_is_that_of_a_plain_tar() {
+        let files = bundle(&[("etc/a/x", "one\n"), ("etc/b", "two\n")]);
+        let mut bytes = Vec::new();
+        write(&files, &mut bytes);
+        assert_eq!(hash(&files), crate::value::sha256(&bytes));
+        let mut archive = tar::Archive::new(bytes.as_slice());
+        let names: Vec<String> = archive.entries().unwrap().map(|e| e.unwrap().path().unwrap().display().to_string()).collect();
+        assert_eq!(names, ["etc/", "etc/a/", "etc/a/x", "etc/b"]);
+        // No compression and no release of a crate has a part in this number.
+        assert_eq!(hash(&files), "__HASH__");
+    }
+
+    #[test]
+    fn a_mode_or_a_byte_changes_it() {
+        let one = bundle(&[("a", "x")]);
+        let mut other = one.clone();
+        other.insert("a".to_owned(), Arc::new(Entry { mode: 0o600, ..(*one["a"]).clone() }));
+        assert_ne!(hash(&one), hash(&other));
+        assert_ne!(hash(&one), hash(&bundle(&[("a", "y")])));
+    }
+}

@@ -1,0 +1,51 @@
+//! The native parts of kaws's own plugins: where there is logic that a screenful of template is not
+//! enough for. Each lies in the module of its plugin's name; the manifest in `plugins/<name>/`.
+//!
+//! Not here: the engine. These are plugins like any other, and what they may do is in their manifests.
+
+mod api_server;
+mod bundle;
+mod cloudformation;
+mod control_plane;
+mod etcd;
+mod etcd_members;
+mod group;
+mod helm;
+mod iam;
+mod kube_proxy;
+mod kubelet;
+mod limits;
+mod manifests;
+mod network;
+mod node_pools;
+mod policy;
+mod static_pod;
+
+use std::sync::Arc;
+
+use crate::plugin::Plugin;
+
+/// Returns the native part of a built-in plugin.
+#[must_use]
+pub fn native(name: &str) -> Option<Arc<dyn Plugin>> {
+    Some(match name {
+        "api-server" => Arc::new(api_server::ApiServer),
+        "cloudformation" => Arc::new(cloudformation::CloudFormation),
+        "control-plane" => Arc::new(control_plane::ControlPlane),
+        "controller-manager" => Arc::new(static_pod::ControllerManager),
+        "etcd" => Arc::new(etcd::Etcd),
+        "etcd-members" => Arc::new(etcd_members::EtcdMembers),
+        "helm" => Arc::new(helm::Helm),
+        "iam" => Arc::new(iam::Iam),
+        "kube-proxy" => Arc::new(kube_proxy::KubeProxy),
+        "kubelet" => Arc::new(kubelet::Kubelet),
+        "limits" => Arc::new(limits::Limits),
+        "manifests" => Arc::new(manifests::Manifests),
+        "network" => Arc::new(network::Network),
+        "node-bundle" => Arc::new(bundle::NodeBundle),
+        "node-pools" => Arc::new(node_pools::NodePools),
+        "policy" => Arc::new(policy::Policy),
+        "scheduler" => Arc::new(static_pod::Scheduler),
+        _ => return None,
+    })
+}

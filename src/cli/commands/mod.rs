@@ -1,0 +1,103 @@
+//! One command a module: arguments in, one call of the library, a report out.
+
+mod init;
+mod plugin;
+mod render;
+mod schema;
+
+use clap::CommandFactory as _;
+use serde_json::json;
+
+use super::exit::Exit;
+use super::report::{findings_json, say, say_failure, say_findings, summary_line};
+use super::{Arguments, Command, Common, Output, PluginCommand};
+use crate::emit;
+use crate::finding::Findings;
+use crate::load::{self, Options};
+use crate::run::Run;
+
+/// Runs a command.
+pub(super) fn run(arguments: &Arguments) -> Exit {
+    let common = &arguments.common;
+    match &arguments.command {
+        Command::Init { dir } => init::run(dir, common),
+        Command::Render { check } => render::run(common, *check),
+        Command::Explain { what } => super::explain::run(what, common),
+        Command::Plugin(PluginCommand::List { all }) => plugin::list(common, *all),
+        Command::Plugin(PluginCommand::Info { name, path }) => plugin::info(common, name, path.as_deref()),
+        Command::Plugin(PluginCommand::Test { dir, update }) => plugin::test(common, dir, *update),
+        Command::Schema { what } => schema::run(common, what),
+        Command::Graph { what, form } => super::graph::run(common, what, form),
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Arguments::command(), "kaws", &mut std::io::stdout());
+            Exit::Done
+        }
+        Command::Version => version(common),
+    }
+}
+
+fn version(common: &Common) -> Exit {
+    let version = env!("CARGO_PKG_VERSION");
+    match common.output {
+        Output::Json => say(&json!({"kaws": version, "kubernetes": "1.34-1.37"}).to_string()),
+        Output::Text => say(&format!("kaws {version}, for Kubernetes 1.34 to 1.37")),
+    }
+    Exit::Done
+}
+
+/// Returns what is read for one cluster's file.
+pub(super) fn options(common: &Common, file: &std::path::Path) -> Options {
+    Options { plugin_dirs: common.plugin_dir.clone(), locked: common.locked, ..Options::of(file) }
+}
+
+/// Returns the only file, for commands that take one.
+pub(super) fn only_file(common: &Common) -> Result<&std::path::Path, Exit> {
+    match common.file.as_slice() {
+        [one] => Ok(one),
+        _ => {
+            super::report::say_error("this command takes one --file");
+            Err(Exit::Usage)
+        }
+    }
+}
+
+/// Reads and renders the only file; says what is wrong with it.
+pub(super) fn rendered(common: &Common) -> Result<Run, Exit> {
+    let file = only_file(common)?;
+    match crate::run::render(&options(common, file)) {
+        Err(error) => Err(unreadable(&error)),
+        Ok(outcome) => match outcome.value {
+            Some(run) => Ok(run),
+            None => {
+                tell(common, &outcome.findings);
+                Err(Exit::Findings)
+            }
+        },
+    }
+}
+
+/// Says which file cannot be read, and what to do.
+pub(super) fn unreadable(error: &load::Error) -> Exit {
+    say_failure(error);
+    if error.path.file_name().is_some_and(|n| n == "cluster.yaml") {
+        super::report::say_error("kaws init writes a cluster.yaml to start from; --file names another");
+    }
+    Exit::Files
+}
+
+/// Says why the tree cannot be written.
+pub(super) fn unwritable(error: &emit::Error) -> Exit {
+    say_failure(error);
+    Exit::Files
+}
+
+/// Prints findings in the form that was asked for.
+pub(super) fn tell(common: &Common, findings: &Findings) {
+    match common.output {
+        Output::Json => say(&json!({"findings": findings_json(findings)}).to_string()),
+        Output::Text => {
+            say_findings(findings, true);
+            say(&summary_line(findings));
+        }
+    }
+}

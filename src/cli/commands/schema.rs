@@ -1,0 +1,45 @@
+//! `kaws schema`: the JSON Schemas, for editors.
+
+use serde_json::{Value, json};
+
+use super::Exit;
+use crate::cli::Common;
+use crate::cli::report::say;
+use crate::config::Cluster;
+use crate::load::{Catalogue, package};
+
+/// Prints a schema.
+pub(super) fn run(common: &Common, what: &str) -> Exit {
+    let schema = match what {
+        "plugin" => crate::schema::of::<crate::plugin::Manifest>(),
+        "contribution" => crate::model::contribution_schema(),
+        "lock" => crate::schema::of::<crate::lock::LockFile>(),
+        _ => cluster(common),
+    };
+    say(&serde_json::to_string_pretty(&schema).unwrap_or_default());
+    Exit::Done
+}
+
+/// Returns the schema of `cluster.yaml` with the settings of every plugin that is found.
+pub(super) fn cluster(common: &Common) -> Value {
+    let mut schema = Cluster::schema();
+    let folder = common.file.first().and_then(|f| f.parent()).unwrap_or(std::path::Path::new("")).to_owned();
+    let folder = if folder.as_os_str().is_empty() { ".".into() } else { folder };
+    let Ok(catalogue) = Catalogue::find(&folder, &[], &common.plugin_dir) else { return schema };
+    let mut uses = serde_json::Map::new();
+    for name in catalogue.names() {
+        let Some(found) = catalogue.places(name).last() else { continue };
+        let Ok(Ok(package)) = package(name, found) else { continue };
+        let settings = package.settings.value().clone();
+        let described = json!({
+            "description": package.manifest.description,
+            "allOf": [{"$ref": "#/$defs/PluginUse"}],
+            "properties": {"settings": settings},
+        });
+        uses.insert(name.to_owned(), described);
+    }
+    if let Some(plugins) = schema.pointer_mut("/properties/plugins").and_then(Value::as_object_mut) {
+        plugins.insert("properties".to_owned(), Value::Object(uses));
+    }
+    schema
+}

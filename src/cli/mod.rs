@@ -1,0 +1,179 @@
+//! The command line: arguments in, one call of the library, a report out. The only place that prints,
+//! reads the environment, or knows the time.
+
+mod commands;
+mod exit;
+mod explain;
+mod graph;
+mod report;
+
+pub use exit::{EXIT_CODES, Exit};
+pub use report::{findings_json, summary_line};
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Turns one cluster.yaml into a whole Kubernetes cluster on AWS, as CloudFormation you can review.
+#[derive(Debug, Parser)]
+#[command(name = "kaws", version, about, max_term_width = 80, after_help = "\
+Examples:
+  kaws init prod && cd prod       write a cluster.yaml to start from
+  kaws render                     write rendered/, for git
+  kaws explain merge/conflict     what a finding means")]
+struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, clap::Args)]
+struct Common {
+    /// The cluster's file; repeatable for render.
+    #[arg(short, long, global = true, default_value = "cluster.yaml", value_name = "FILE")]
+    file: Vec<PathBuf>,
+    /// Where files are written; by default `rendered` beside the cluster's file.
+    #[arg(long, global = true, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// A further folder of plugins; repeatable.
+    #[arg(long, global = true, value_name = "DIR")]
+    plugin_dir: Vec<PathBuf>,
+    /// Everything that is fetched must be in kaws.lock.
+    #[arg(long, global = true)]
+    locked: bool,
+    /// For people, or for programs.
+    #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORM")]
+    output: Output,
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a commented cluster.yaml to start from.
+    #[command(after_help = "Example:\n  kaws init prod")]
+    Init {
+        /// The folder; it is created if need be.
+        #[arg(default_value = ".")]
+        dir: PathBuf,
+    },
+    /// Write rendered/: stacks, node bundles, releases, manifests.
+    #[command(after_help = "Examples:\n  kaws render\n  kaws render --check && echo up to date\n  kaws render -f a/cluster.yaml -f b/cluster.yaml")]
+    Render {
+        /// Write nothing; end with 2 if rendered/ is not what it would be.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Say who put something there, from which line, or what a finding's code means.
+    #[command(after_help = "Examples:\n  kaws explain apiServer.flags.audit-log-maxage\n  kaws explain pool-general/Group\n  kaws explain merge/conflict")]
+    Explain {
+        /// A path of the model, STACK/LOGICAL_ID, or a code.
+        what: String,
+    },
+    /// Plugins: what there is, and their tests.
+    #[command(subcommand)]
+    Plugin(PluginCommand),
+    /// Print the JSON Schema of cluster.yaml, for editors.
+    #[command(after_help = "Example:\n  kaws schema > .kaws/schema.json")]
+    Schema {
+        /// Which: cluster, plugin, contribution or lock.
+        #[arg(default_value = "cluster", value_parser = ["cluster", "plugin", "contribution", "lock"])]
+        what: String,
+    },
+    /// Draw the stacks and their order, or the plugins and their ranks.
+    #[command(after_help = "Examples:\n  kaws graph | dot -Tsvg > stacks.svg\n  kaws graph plugins --form mermaid")]
+    Graph {
+        /// What to draw.
+        #[arg(default_value = "stacks", value_parser = ["stacks", "plugins"])]
+        what: String,
+        /// In which language.
+        #[arg(long, default_value = "dot", value_parser = ["dot", "mermaid"], value_name = "LANGUAGE")]
+        form: String,
+    },
+    /// Print completions for a shell.
+    #[command(after_help = "Example:\n  kaws completions bash > /etc/bash_completion.d/kaws")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the version, and those of Kubernetes it renders.
+    Version,
+}
+
+#[derive(Debug, Subcommand)]
+enum PluginCommand {
+    /// List the plugins, and where they are on.
+    List {
+        /// Those that are off as well.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one plugin: what it does, its settings, what it touches.
+    #[command(after_help = "Examples:\n  kaws plugin info dex\n  kaws plugin info dex --file plugin.yaml")]
+    Info {
+        /// Its name.
+        name: String,
+        /// Print this file of its folder instead.
+        #[arg(long = "path", visible_alias = "show", value_name = "PATH")]
+        path: Option<String>,
+    },
+    /// Run a plugin's cases.
+    #[command(after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --update")]
+    Test {
+        /// The plugin's folder.
+        dir: PathBuf,
+        /// Write what is expected anew.
+        #[arg(long)]
+        update: bool,
+    },
+}
+
+/// Runs the command, and returns its exit code.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and the version are no mistakes.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match std::panic::catch_unwind(|| commands::run(&arguments)) {
+        Ok(exit) => exit.into(),
+        Err(_) => {
+            report::say_error("a bug in kaws: please report it with the lines above");
+            Exit::Bug.into()
+        }
+    }
+}
+
+/// Returns the help of every command, for the reference page.
+#[must_use]
+pub fn help_pages() -> Vec<(String, String)> {
+    fn pages(command: &mut clap::Command, path: &str, all: &mut Vec<(String, String)>) {
+        let path = if path.is_empty() { command.get_name().to_owned() } else { format!("{path} {}", command.get_name()) };
+        all.push((path.clone(), command.render_long_help().to_string()));
+        for inner in command.get_subcommands_mut() {
+            if inner.get_name() != "help" {
+                pages(inner, &path, all);
+            }
+        }
+    }
+    let mut command = Arguments::command();
+    command.build();
+    let mut all = Vec::new();
+    pages(&mut command, "", &mut all);
+    all
+}

@@ -1,0 +1,61 @@
+//! Findings in rustc's look: title, place, source line, caret, notes, help.
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+
+use super::{Finding, Findings, Severity};
+use crate::origin::Origin;
+
+/// The widest line of source that is shown whole.
+const WIDTH: usize = 140;
+
+/// Returns findings as text, each followed by an empty line.
+#[must_use]
+pub fn findings_text(findings: &Findings, styled: bool) -> String {
+    let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+    let renderer = renderer.term_width(WIDTH);
+    findings.iter().map(|f| format!("{}\n\n", one(f, &renderer))).collect()
+}
+
+fn one(finding: &Finding, renderer: &Renderer) -> String {
+    let level = match finding.severity {
+        Severity::Fatal => Level::ERROR.with_name("fatal"),
+        Severity::Warning => Level::WARNING,
+    };
+    let title = level.primary_title(finding.message.as_str()).id(finding.code.as_str());
+    let mut group = Group::with_title(title);
+    let mut places: Vec<(&Origin, Option<&str>)> = finding.origin.iter().map(|o| (o, finding.label.as_deref())).collect();
+    places.extend(finding.related.iter().map(|(origin, label)| (origin, Some(label.as_str()))));
+    // Places in one file are shown together; places without text are notes.
+    let mut shown: Vec<&Origin> = Vec::new();
+    for (origin, _) in places.iter().filter(|(o, _)| o.has_text()) {
+        if shown.iter().any(|s| s.file() == origin.file()) {
+            continue;
+        }
+        shown.push(origin);
+        let mut snippet = Snippet::source(origin.file().text.as_str()).path(origin.file().name.as_str()).fold(true);
+        for (i, (place, label)) in places.iter().enumerate().filter(|(_, (p, _))| p.file() == origin.file()) {
+            let kind = if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+            snippet = snippet.annotation(kind.span(first_line(place)).label(*label));
+        }
+        group = group.element(snippet);
+    }
+    for (origin, label) in places.iter().filter(|(o, _)| !o.has_text()) {
+        let label = label.map(|l| format!(": {l}")).unwrap_or_default();
+        group = group.element(Level::NOTE.no_name().message(format!("at {origin}{label}")));
+    }
+    for note in &finding.notes {
+        group = group.element(Level::NOTE.message(note.as_str()));
+    }
+    for help in &finding.help {
+        group = group.element(Level::HELP.message(help.as_str()));
+    }
+    renderer.render(&[group]).trim_end().to_owned()
+}
+
+/// Returns the part of a place that lies on its first line: carets under ten lines help nobody.
+fn first_line(origin: &Origin) -> std::ops::Range<usize> {
+    let range = origin.range();
+    let text = &origin.file().text[range.clone()];
+    let end = text.find('\n').map_or(range.end, |p| range.start + p);
+    range.start..end
+}

@@ -1,0 +1,71 @@
+//! `rendered/manifest.yaml`: every file with its hash, the graph of stacks, the sources of parameters,
+//! steps, checks and requests for certificates. What `up` works from.
+
+use serde_json::{Map, Value, json};
+
+use super::{Rendered, Setup};
+use crate::model::{derived_parameters, stack_edges, stack_order};
+use crate::value::{Node, sha256};
+
+/// Returns the manifest as a value; `files` are all files but the manifest itself.
+#[must_use]
+pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
+    let model = &rendered.model;
+    let edges = stack_edges(model);
+    let order = stack_order(&edges).unwrap_or_default();
+    let mut stacks = Map::new();
+    for stack in model.names(&["stacks"]) {
+        if model.names(&["stacks", stack, "resources"]).is_empty() {
+            continue;
+        }
+        let parameters: Map<String, Value> = derived_parameters(model, stack)
+            .into_iter()
+            .map(|(name, derived)| {
+                let (word, source) = derived.source;
+                let mut from = json!({word: source});
+                let locked = (word == "$lock").then(|| setup.lock.pin(&source, None)).flatten();
+                if let (Some(pin), Some(map)) = (locked, from.as_object_mut()) {
+                    map.insert("value".to_owned(), pin.value.clone().into());
+                }
+                (name, from)
+            })
+            .collect();
+        let tags: Map<String, Value> =
+            model.entities(&["stacks", stack, "tags"]).map(|(k, e)| (k.to_owned(), e.body.to_value())).collect();
+        let position = order.iter().position(|s| s == stack);
+        let protected = model.entity(&["stacks", stack, "protected"]).is_some_and(|e| e.body.as_bool() == Some(true));
+        let after: Vec<&String> = edges.get(stack).map(|e| e.keys().collect()).unwrap_or_default();
+        stacks.insert(
+            stack.to_owned(),
+            json!({"after": after, "order": position, "parameters": parameters, "protected": protected,
+                "name": format!("{}-{stack}", setup.config.name), "tags": stack_tags(setup, stack, tags)}),
+        );
+    }
+    let files: Map<String, Value> =
+        rendered.artifacts.iter().map(|(path, a)| (path.clone(), sha256(&a.bytes).into())).collect();
+    json!({
+        "apiVersion": crate::config::API_VERSION,
+        "cluster": {"name": setup.config.name, "account": setup.config.account, "region": setup.config.region},
+        "stacks": stacks,
+        "steps": named(model, &["steps"]),
+        "checks": named(model, &["checks"]),
+        "authorities": named(model, &["pki", "authorities"]),
+        "certificates": named(model, &["pki", "certificates"]),
+        "secrets": model.names(&["secrets"]),
+        "files": files,
+    })
+}
+
+fn stack_tags(setup: &Setup, stack: &str, own: Map<String, Value>) -> Value {
+    let mut tags: Map<String, Value> = setup.config.tags.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
+    tags.extend(own);
+    tags.insert("kaws/cluster".to_owned(), setup.config.name.clone().into());
+    tags.insert("kaws/stack".to_owned(), stack.into());
+    Value::Object(tags)
+}
+
+fn named(model: &crate::model::Model, path: &[&str]) -> Value {
+    let map: Map<String, Value> =
+        model.entities(path).map(|(name, entity)| (name.to_owned(), Node::to_value(&entity.body))).collect();
+    Value::Object(map)
+}

@@ -1,0 +1,175 @@
+//! Runs the stages initialise and render: plugins in lockstep, rank by rank, and the model between.
+//!
+//! Pure: everything has been read before (`load`), nothing is written here (`emit`). The order of stages
+//! is in the types: [`render`] needs the [`Model`] that [`initialise`] returns.
+
+mod manifest;
+mod pins;
+mod stage;
+
+pub use manifest::manifest;
+pub(crate) use pins::lock_name;
+pub use pins::{PinNeed, collect as collect_pins};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::config::{Cluster, Group};
+use crate::finding::{Finding, Findings, Outcome};
+use crate::lock::Lock;
+use crate::model::{Decisions, Model, Patch, Preference, Stage};
+use crate::name::Name;
+use crate::order::{Order, Ordered};
+use crate::plugin::{Artifacts, Instance};
+use crate::template::Engine;
+use crate::value::{Node, Path};
+
+/// Everything that was read, ready to run.
+#[derive(Debug)]
+pub struct Setup {
+    /// The config.
+    pub config: Cluster,
+    /// The config as it was written, with `extends` followed.
+    pub node: Node,
+    /// The config as templates see it.
+    pub facts: Node,
+    /// The groups of machines.
+    pub groups: Vec<Group>,
+    /// The plugins that are on, by name; the last is `cluster`, the user's own contribution.
+    pub plugins: Vec<Instance>,
+    /// Their order.
+    pub order: Order,
+    /// What is pinned.
+    pub lock: Lock,
+    /// The engine of text templates.
+    pub engine: Engine,
+}
+
+/// The cluster, rendered.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The model after initialise.
+    pub intent: Model,
+    /// The model as lowered.
+    pub model: Model,
+    /// The files.
+    pub artifacts: Artifacts,
+}
+
+/// Runs initialise.
+pub fn initialise(setup: &Setup) -> Outcome<Model> {
+    let mut findings = Findings::new();
+    let mut decisions = decisions(setup, &mut findings);
+    let mut model = Model::default();
+    let ran = stage::run(setup, Stage::Initialise, &mut model, &mut decisions, &[]);
+    findings.extend(ran.findings);
+    if !findings.any_fatal() {
+        let (patches, wrong) = model.patches();
+        findings.extend(wrong);
+        let done: Vec<String> = stage::FINISHED_BY_INITIALISE.iter().map(|p| (*p).to_owned()).collect();
+        findings.extend(model.seal(&done, &patches));
+        findings.extend(unused_preferences(&decisions, setup, &model));
+        findings.extend(pins::unresolved(setup, &model));
+    }
+    Outcome { value: model, findings }
+}
+
+/// Runs render on what initialise returned.
+pub fn render(setup: &Setup, intent: &Model) -> Outcome<Rendered> {
+    let mut findings = Findings::new();
+    let mut model = intent.clone();
+    let mut decisions = decisions(setup, &mut Findings::new());
+    let (patches, _) = intent.patches();
+    let ran = stage::run(setup, Stage::Render, &mut model, &mut decisions, &patches);
+    let artifacts = ran.collect(&mut findings);
+    Outcome { value: Rendered { intent: intent.clone(), model, artifacts }, findings }
+}
+
+/// Returns the plugins as far as their order goes.
+#[must_use]
+pub fn ordered(setup: &Setup, stage: Stage) -> Vec<Ordered> {
+    let one = |instance: &Instance| {
+        let manifest = &instance.package.manifest;
+        let acts = match stage {
+            Stage::Render => !manifest.render.is_empty(),
+            _ => true,
+        };
+        let place = |list: &str, i: usize| {
+            let node = instance.package.node.at(&[list, &i.to_string()]);
+            node.map_or_else(|| instance.package.node.origin.clone(), |n| n.origin.clone())
+        };
+        let edges = |list: &str, names: &[String]| -> Vec<_> {
+            names.iter().enumerate().map(|(i, n)| (n.clone(), place(list, i))).collect()
+        };
+        let mut after = edges("requires", &manifest.requires);
+        after.extend(edges("after", &manifest.after));
+        Ordered { name: instance.name.to_string(), acts, after }
+    };
+    setup.plugins.iter().map(one).collect()
+}
+
+/// Returns `prefer:` as paths, and the places that patches of `cluster.yaml` settle.
+fn decisions(setup: &Setup, findings: &mut Findings) -> Decisions {
+    let mut decisions = Decisions::default();
+    if let Some(prefer) = setup.node.get("prefer") {
+        preferences(prefer, &mut Vec::new(), &mut decisions.prefer, findings);
+    }
+    let patches = setup.node.at(&["customise", "patches"]).and_then(Node::as_map);
+    for patch in patches.into_iter().flatten().map(|(_, patch)| patch) {
+        let replaces = matches!(patch.get("op").and_then(Node::as_str), Some("replace" | "remove"));
+        let at = patch.get("at").and_then(Node::as_str).and_then(|text| Path::parse(text).ok());
+        decisions.settled.extend(at.filter(|_| replaces));
+    }
+    decisions
+}
+
+fn preferences(node: &Node, path: &mut Vec<String>, all: &mut BTreeMap<Path, Preference>, findings: &mut Findings) {
+    for (key, value) in node.as_map().into_iter().flatten() {
+        path.push(key.clone());
+        match (value.as_str(), value.as_map()) {
+            (Some(text), _) => match Name::new(text) {
+                Some(plugin) => {
+                    all.insert(Path(path.clone()), Preference { plugin, origin: value.origin.clone() });
+                }
+                None => {
+                    let text = format!("`{text}` is no plugin's name");
+                    findings.push(Finding::fatal("config/type", text).at(&value.origin));
+                }
+            },
+            (_, Some(_)) => preferences(value, path, all, findings),
+            _ => {
+                let text = format!("{} needs a plugin's name", Path(path.clone()));
+                findings.push(Finding::fatal("config/type", text).at(&value.origin));
+            }
+        }
+        path.pop();
+    }
+}
+
+/// A preference that decides nothing is a mistake, or left over: of initialise's parts, it is known now.
+fn unused_preferences(decisions: &Decisions, setup: &Setup, model: &Model) -> Findings {
+    let names: BTreeSet<&str> = setup.plugins.iter().map(|p| p.name.as_str()).collect();
+    let unused = decisions.prefer.iter().filter(|(path, _)| !decisions.used.contains(path));
+    unused
+        .map(|(path, preference)| {
+            let text = format!("`prefer` decides nothing at {path}");
+            let finding = Finding::warning("merge/unused-prefer", text).at(&preference.origin).about(path.to_string());
+            let plugin = preference.plugin.as_str();
+            if !names.contains(plugin) {
+                let near = crate::name::did_you_mean(plugin, names.iter().copied());
+                let help = near.map_or_else(|| format!("no plugin {plugin} is on"), |n| format!("did you mean {n}?"));
+                finding.help(help)
+            } else if model.entity_around(&path.0).is_none() {
+                finding.help("nothing is there")
+            } else {
+                finding.help("nobody disagrees there: take the entry out")
+            }
+        })
+        .collect()
+}
+
+/// Returns patches in the order they are applied, for those who look at them.
+#[must_use]
+pub fn patches(model: &Model) -> Vec<Arc<Patch>> {
+    model.patches().0
+}

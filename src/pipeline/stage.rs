@@ -1,0 +1,146 @@
+//! One stage: its ranks and seals, in order. All plugins of a rank get the same input.
+
+use std::sync::Arc;
+
+use super::{Setup, ordered};
+use crate::finding::{Finding, Findings, Outcome};
+use crate::model::{Claim, Decisions, Model, Patch, Split, Stage, claim_at, split};
+use crate::order::Step;
+use crate::plugin::{Artifacts, Context, Contribution, Instance, Rendering};
+use crate::value::Path;
+
+/// The parts that render does not add to: they are finished when initialise is.
+pub(super) const FINISHED_BY_INITIALISE: [&str; 16] = [
+    "apiServer", "checks", "controllerManager", "etcd", "helm", "iam", "kubeProxy", "kubelet", "network", "patches",
+    "pins", "pki", "scheduler", "secrets", "securityGroups", "steps",
+];
+
+/// Runs the stage on `model`, and returns the files it made.
+pub(super) fn run(
+    setup: &Setup,
+    stage: Stage,
+    model: &mut Model,
+    decisions: &mut Decisions,
+    patches: &[Arc<Patch>],
+) -> Outcome<Artifacts> {
+    let mut artifacts = Artifacts::new();
+    let mut findings = Findings::new();
+    let steps = match setup.order.steps(stage, &ordered(setup, stage)) {
+        Ok(steps) => steps,
+        Err(findings) => return Outcome { value: artifacts, findings },
+    };
+    let pools: Arc<[String]> = setup.groups.iter().filter(|g| g.pool.is_some()).map(|g| g.key.clone()).collect();
+    for step in steps {
+        match step {
+            Step::Seal(parts) => findings.extend(model.seal(&parts, patches)),
+            Step::Rank(names) => {
+                let rank: Vec<&Instance> = setup.plugins.iter().filter(|p| names.contains(&p.name.to_string())).collect();
+                let (claims, made) = call(setup, stage, &rank, model, &artifacts, &pools, &mut findings);
+                findings.extend(model.merge(claims, decisions));
+                findings.extend(add(&mut artifacts, made));
+            }
+        }
+        if findings.any_fatal() {
+            break;
+        }
+    }
+    Outcome { value: artifacts, findings }
+}
+
+/// Calls every plugin of a rank with the same input.
+fn call(
+    setup: &Setup,
+    stage: Stage,
+    rank: &[&Instance],
+    model: &Model,
+    artifacts: &Artifacts,
+    pools: &Arc<[String]>,
+    findings: &mut Findings,
+) -> (Vec<Claim>, Vec<Artifacts>) {
+    let mut claims = Vec::new();
+    let mut made = Vec::new();
+    for instance in rank {
+        let cx = Context {
+            config: &setup.config,
+            facts: &setup.facts,
+            groups: &setup.groups,
+            lock: &setup.lock,
+            engine: &setup.engine,
+            me: instance,
+        };
+        let outcome = match stage {
+            Stage::Render => instance.render.render(&cx, model, artifacts),
+            _ => {
+                let outcome = instance.initialise.initialise(&cx, model);
+                let rendering = Rendering { contribution: outcome.value, artifacts: Artifacts::new() };
+                Outcome { value: rendering, findings: outcome.findings }
+            }
+        };
+        let rendering = outcome.collect(findings);
+        let (new, wrong) = claims_of(&rendering.contribution, instance, stage, pools);
+        claims.extend(new);
+        findings.extend(wrong);
+        made.push(rendering.artifacts);
+    }
+    (claims, made)
+}
+
+fn claims_of(contribution: &Contribution, instance: &Instance, stage: Stage, pools: &Arc<[String]>) -> (Vec<Claim>, Findings) {
+    let mut claims = Vec::new();
+    let mut findings = Findings::new();
+    let whole = Split {
+        plugin: &instance.name,
+        stage,
+        nodes: &instance.nodes,
+        stacks: &instance.stacks,
+        pools,
+        narrowed: instance.narrowed,
+        all_pools: pools.iter().all(|p| instance.nodes.contains(p)),
+        writes: instance.package.writes.as_deref(),
+    };
+    for part in &contribution.parts {
+        let (new, wrong) = match &part.groups {
+            None => split(&part.tree, &whole),
+            Some(groups) => {
+                let chosen: Vec<usize> = (0..instance.nodes.len()).filter(|i| groups.contains(&instance.nodes[*i])).collect();
+                let nodes: Arc<[String]> = chosen.iter().map(|i| instance.nodes[*i].clone()).collect();
+                let stacks: Arc<[String]> = chosen.iter().map(|i| instance.stacks[*i].clone()).collect();
+                let own: Arc<[String]> = nodes.iter().filter(|n| n.starts_with("pool:")).cloned().collect();
+                split(&part.tree, &Split { nodes: &nodes, stacks: &stacks, pools: &own, ..whole })
+            }
+        };
+        claims.extend(new);
+        findings.extend(wrong);
+    }
+    for made in &contribution.entities {
+        let (new, wrong) = claim_at(&made.path, made.body.clone(), made.from.clone(), &whole);
+        claims.extend(new);
+        findings.extend(wrong);
+    }
+    (claims, findings)
+}
+
+/// Adds finished files; two plugins that make one file differently disagree.
+fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>) -> Findings {
+    let mut findings = Findings::new();
+    for (path, artifact) in made.into_iter().flatten() {
+        let safe = !path.starts_with('/') && path.split('/').all(|s| !s.is_empty() && s != "." && s != "..");
+        if !safe || path.contains('\\') || path == "manifest.yaml" {
+            let text = format!("{} makes a file at `{path}`, which is no place below rendered/", artifact.plugin);
+            findings.push(Finding::fatal("plugin/file", text).by(&artifact.plugin));
+            continue;
+        }
+        match artifacts.get(&path) {
+            Some(other) if other.bytes != artifact.bytes => {
+                let path = Path::of(["artifacts", &path]);
+                let text = format!("{} and {} want different contents for one file\n  {path}", other.plugin, artifact.plugin);
+                findings.push(Finding::fatal("merge/conflict", text));
+            }
+            Some(_) => {}
+            None => {
+                artifacts.insert(path, artifact);
+            }
+        }
+    }
+    findings
+}

@@ -1,0 +1,337 @@
+//! `plugin.yaml`: the same for built-in, contrib and user plugins.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::config::Role;
+use crate::finding::{Finding, Findings};
+use crate::name::Name;
+use crate::schema::{Schema, Wording};
+use crate::value::{Node, Path};
+
+/// A plugin's manifest: the whole of `plugin.yaml`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "plugin.yaml")]
+pub struct Manifest {
+    /// Version of this file's format: `kaws/v1`.
+    #[schemars(extend("const" = "kaws/v1"))]
+    pub api_version: String,
+    /// The plugin's name; its folder has the same.
+    #[schemars(regex(pattern = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"))]
+    pub name: String,
+    /// The plugin's version.
+    #[schemars(regex(pattern = "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"))]
+    pub version: String,
+    /// What it does, in a sentence.
+    pub description: String,
+    /// How far to trust it; without it the plugin is as good as any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maturity: Option<Maturity>,
+    /// Releases of kaws it works with, as `>=0.1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kaws: Option<String>,
+    /// Plugins that must be on, and are called before it.
+    #[serde(default)]
+    pub requires: Vec<String>,
+    /// Plugins that are called before it, if they are on.
+    #[serde(default)]
+    pub after: Vec<String>,
+    /// Roles whose nodes it is for: what `nodes` stands for.
+    #[serde(default)]
+    pub nodes: Vec<Role>,
+    /// A built-in plugin that this one takes the place of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
+    /// What it provides, by slot: `exclusive`, `shared`, or {exclusive: true, $when: …}.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Value>")]
+    pub provides: BTreeMap<String, Provision>,
+    /// JSON Schema of its settings. Beside the usual words: `format: cidr`, `file` (read beside cluster.yaml) and `secret`.
+    #[serde(default)]
+    pub settings: BTreeMap<String, Value>,
+    /// Paths of the model it contributes to; anything else is fatal. A declared plugin in the cluster's own folder needs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<Vec<String>>,
+    /// Secrets it uses, by name.
+    #[serde(default)]
+    pub secrets: BTreeMap<String, SecretForm>,
+    /// What its nodes download, by name.
+    #[serde(default)]
+    pub pins: BTreeMap<String, PinForm>,
+    /// What it adds in initialise: a contribution, or {native: true} in kaws's own plugins.
+    #[serde(default)]
+    pub initialise: BTreeMap<String, Value>,
+    /// What it adds in render: a contribution, artifacts and findings, or {native: true}.
+    #[serde(default)]
+    pub render: BTreeMap<String, Value>,
+    /// Its steps in deploy, by name.
+    #[serde(default)]
+    pub deploy: BTreeMap<String, Value>,
+    /// Its checks of the running cluster, by name.
+    #[serde(default)]
+    pub validate: BTreeMap<String, Value>,
+}
+
+/// How far to trust a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Maturity {
+    /// Of use to many, and less tried than what is built in.
+    Contrib,
+    /// To be replaced; it still works.
+    Deprecated,
+}
+
+/// Whether a slot can be filled by several plugins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Slot {
+    /// By one.
+    Exclusive,
+    /// By any number.
+    Shared,
+}
+
+/// What a plugin provides in a slot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct Provision {
+    /// Whether others can as well.
+    pub slot: Slot,
+    /// The expression under which it does at all.
+    pub when: Option<String>,
+}
+
+impl TryFrom<Value> for Provision {
+    type Error = String;
+    fn try_from(value: Value) -> Result<Self, String> {
+        let text = |v: &Value| v.as_str().map(str::to_owned);
+        match &value {
+            Value::String(word) if word == "exclusive" => Ok(Self { slot: Slot::Exclusive, when: None }),
+            Value::String(word) if word == "shared" => Ok(Self { slot: Slot::Shared, when: None }),
+            Value::Object(map) => {
+                let exclusive = map.get("exclusive").and_then(Value::as_bool) == Some(true);
+                let slot = if exclusive { Slot::Exclusive } else { Slot::Shared };
+                Ok(Self { slot, when: map.get("$when").and_then(text) })
+            }
+            _ => Err("write exclusive, shared, or {exclusive: true, $when: …}".to_owned()),
+        }
+    }
+}
+
+impl From<Provision> for Value {
+    fn from(provision: Provision) -> Self {
+        serde_json::json!({"exclusive": provision.slot == Slot::Exclusive, "$when": provision.when})
+    }
+}
+
+/// A secret of a plugin.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "a secret")]
+pub struct SecretForm {
+    /// What it is.
+    #[serde(default)]
+    pub description: String,
+}
+
+/// Something a plugin's nodes download.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "a pin")]
+pub struct PinForm {
+    /// Where from: a template, in which `arch` is amd64 or arm64.
+    pub url: String,
+    /// Its version, a template; by default the setting `version`, or else the plugin's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The file to take out of the archive that is downloaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extract: Option<String>,
+}
+
+/// Where a plugin was found.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Home {
+    /// Part of kaws.
+    Builtin,
+    /// Part of kaws, and less tried.
+    Contrib,
+    /// The user's; the folder as the user knows it.
+    User(String),
+}
+
+impl Home {
+    /// Returns what stands before a file's path in messages.
+    #[must_use]
+    pub fn file_name(&self, plugin: &str, file: &str) -> String {
+        match self {
+            Self::Builtin => format!("builtin:{plugin}/{file}"),
+            Self::Contrib => format!("contrib:{plugin}/{file}"),
+            Self::User(folder) if folder.is_empty() => file.to_owned(),
+            Self::User(folder) => format!("{folder}/{file}"),
+        }
+    }
+}
+
+/// The files of a plugin's folder beside `plugin.yaml`, by path.
+pub type Files = BTreeMap<String, Cow<'static, [u8]>>;
+
+/// A plugin's folder, read and checked.
+#[derive(Debug)]
+pub struct Package {
+    /// Its name.
+    pub name: Name,
+    /// The manifest.
+    pub manifest: Manifest,
+    /// The manifest as it was written.
+    pub node: Node,
+    /// Where it was found.
+    pub home: Home,
+    /// Its files.
+    pub files: Files,
+    /// Its settings' schema.
+    pub settings: Schema,
+    /// Where it may write; `None` where that is read off the contribution.
+    pub writes: Option<Vec<Path>>,
+}
+
+impl Package {
+    /// Reads a manifest that has been parsed.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn read(node: Node, home: Home, files: Files) -> Result<Self, Findings> {
+        let schema = manifest_schema();
+        let wording = Wording { area: "plugin", subject: "the manifest", label: None, source: None };
+        let node = node.without_nulls();
+        let mut findings = schema.check(&node, &wording);
+        if !findings.is_empty() {
+            return Err(findings);
+        }
+        let manifest: Manifest = match serde_json::from_value(node.to_value()) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                let finding = Finding::fatal("plugin/value", error.to_string()).at(&node.origin);
+                return Err(finding.into());
+            }
+        };
+        let name = Name::new(&manifest.name).ok_or_else(Findings::new)?;
+        let settings = compile_settings(&manifest, &node, &mut findings);
+        let writes = writes(&manifest, &node, &mut findings);
+        check_release(&manifest, &node, &mut findings);
+        check_native(&manifest, &node, &home, &mut findings);
+        match settings {
+            Some(settings) if findings.is_empty() => {
+                Ok(Self { name, manifest, node, home, files, settings, writes })
+            }
+            _ => Err(findings),
+        }
+    }
+
+    /// Returns the text of a file in its folder.
+    #[must_use]
+    pub fn text(&self, file: &str) -> Option<&str> {
+        std::str::from_utf8(self.files.get(file)?).ok()
+    }
+
+    /// Returns the hash of everything in its folder, by which kaws.lock knows it.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let mut all = Vec::new();
+        let manifest = self.node.origin.file().text.as_bytes();
+        let files = self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_ref()));
+        for (name, bytes) in std::iter::once(("plugin.yaml", manifest)).chain(files) {
+            all.extend_from_slice(crate::value::sha256(bytes).as_bytes());
+            all.extend_from_slice(format!("  {name}\n").as_bytes());
+        }
+        crate::value::sha256(&all)
+    }
+}
+
+/// Returns the compiled schema of `plugin.yaml`.
+fn manifest_schema() -> &'static Schema {
+    static SCHEMA: std::sync::OnceLock<Schema> = std::sync::OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        Schema::compile(&crate::schema::of::<Manifest>()).expect("a test compiles the manifest's schema")
+    })
+}
+
+fn compile_settings(manifest: &Manifest, node: &Node, findings: &mut Findings) -> Option<Schema> {
+    let mut value = serde_json::to_value(&manifest.settings).unwrap_or_default();
+    if let Some(map) = value.as_object_mut() {
+        map.entry("type").or_insert_with(|| "object".into());
+        map.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
+    }
+    match Schema::compile(&value) {
+        Ok(schema) => Some(schema),
+        Err(reason) => {
+            let origin = node.get("settings").map_or(&node.origin, Node::key_origin);
+            let text = format!("the schema of the settings of {} is wrong: {reason}", manifest.name);
+            findings.push(Finding::fatal("plugin/schema", text).at(origin));
+            None
+        }
+    }
+}
+
+fn writes(manifest: &Manifest, node: &Node, findings: &mut Findings) -> Option<Vec<Path>> {
+    let written = manifest.writes.as_ref()?;
+    let mut paths = Vec::new();
+    for (i, text) in written.iter().enumerate() {
+        match Path::parse(text) {
+            Ok(path) => paths.push(path),
+            Err(error) => {
+                let origin = node.at(&["writes", &i.to_string()]).map_or(&node.origin, |n| &n.origin);
+                findings.push(Finding::fatal("plugin/value", error.to_string()).at(origin));
+            }
+        }
+    }
+    Some(paths)
+}
+
+fn check_release(manifest: &Manifest, node: &Node, findings: &mut Findings) {
+    let Some(asked) = &manifest.kaws else { return };
+    let origin = node.get("kaws").map_or(&node.origin, |n| &n.origin);
+    let own = semver::Version::parse(env!("CARGO_PKG_VERSION")).expect("Cargo checks the version");
+    match semver::VersionReq::parse(asked) {
+        Ok(request) if request.matches(&own) => {}
+        Ok(_) => {
+            let text = format!("{} {} asks for kaws {asked}, and this is {own}", manifest.name, manifest.version);
+            findings.push(Finding::fatal("plugin/version", text).at(origin));
+        }
+        Err(error) => {
+            findings.push(Finding::fatal("plugin/value", format!("`{asked}` is no range of versions: {error}")).at(origin));
+        }
+    }
+}
+
+fn check_native(manifest: &Manifest, node: &Node, home: &Home, findings: &mut Findings) {
+    for (stage, body) in [("initialise", &manifest.initialise), ("render", &manifest.render)] {
+        let origin = node.get(stage).map_or(&node.origin, Node::key_origin);
+        if body.contains_key("native") && matches!(home, Home::User(_)) {
+            let text = format!("{} asks for native code in {stage}, which only kaws's own plugins have", manifest.name);
+            findings.push(Finding::fatal("plugin/native", text).at(origin));
+        }
+        for runtime in ["exec", "grpc", "wasm"].into_iter().filter(|r| body.contains_key(*r)) {
+            let text = format!("this kaws runs no plugins by `{runtime}`");
+            findings.push(Finding::fatal("plugin/native", text).at(origin).help("write the contribution itself, in YAML"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schema_compiles() {
+        assert!(manifest_schema().value()["properties"]["writes"].is_object());
+    }
+}
