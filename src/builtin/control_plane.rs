@@ -53,7 +53,7 @@ impl Plugin for ControlPlane {
                     "Version": {"Fn::GetAtt": ["LaunchTemplate", "LatestVersionNumber"]}},
                 "MaxSize": (count + 1).to_string(),
                 "MinSize": count.to_string(),
-                "Tags": propagated(&machine_tags(cx, group), false),
+                "Tags": propagated(&machine_tags(cx, group)),
                 "TargetGroupARNs": value("apiTargetGroups"),
                 "VPCZoneIdentifier": value("privateSubnetIds"),
             },

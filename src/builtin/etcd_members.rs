@@ -159,7 +159,7 @@ impl Member<'_> {
                 "LaunchTemplate": {"LaunchTemplateId": {"Ref": template}, "Version": {"Fn::GetAtt": [template, "LatestVersionNumber"]}},
                 "MaxSize": "1",
                 "MinSize": "1",
-                "Tags": propagated(&self.tags(), false),
+                "Tags": propagated(&self.tags()),
             },
         });
         self.put(out, "Group", body);

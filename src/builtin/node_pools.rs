@@ -70,8 +70,10 @@ fn scaling_group(cx: &Context<'_>, values: &Node, group: &Group, pool: &NodePool
         .collect();
     let template = json!({"LaunchTemplateId": {"Ref": "LaunchTemplate"},
         "Version": {"Fn::GetAtt": ["LaunchTemplate", "LatestVersionNumber"]}});
-    let mut tags = propagated(&machine_tags(cx, group), false);
-    tags.extend(propagated(&autoscaler_tags(cx, group, pool), false));
+    let mut tags = machine_tags(cx, group);
+    tags.extend(autoscaler_tags(cx, group, pool));
+    tags.sort();
+    let tags = propagated(&tags);
     let mut properties = json!({
         "HealthCheckGracePeriod": 600,
         "HealthCheckType": "EC2",

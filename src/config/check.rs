@@ -12,8 +12,8 @@ use crate::value::{Node, Path};
 const MINORS: std::ops::RangeInclusive<u32> = 34..=37;
 
 /// Ends of keys under which secrets stand.
-pub const SECRET_WORDS: [&str; 9] = [
-    "password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey", "secretkey", "credentials",
+pub const SECRET_WORDS: [&str; 10] = [
+    "password", "passwd", "pw", "passphrase", "secret", "token", "apikey", "privatekey", "secretkey", "credentials",
 ];
 
 /// Returns all findings on `cluster`, which `node` is the text of.

@@ -140,7 +140,7 @@ impl Partition {
 }
 
 /// Rules of your account for roles.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(title = "iam")]
 pub struct Iam {
@@ -160,6 +160,12 @@ pub struct Iam {
     #[serde(default)]
     #[schemars(extend("propertyNames" = {"pattern": "^(etcd|controller|worker|pool:[a-z0-9-]+)$"}))]
     pub instance_profiles: BTreeMap<String, String>,
+}
+
+impl Default for Iam {
+    fn default() -> Self {
+        Self { permissions_boundary: None, path: default_iam_path(), prefix: None, instance_profiles: BTreeMap::new() }
+    }
 }
 
 /// Where nodes fetch binaries from.

@@ -101,6 +101,8 @@ impl Catalogue {
                 let text = format!("`{name}` is no name for a plugin");
                 let help = "lower-case letters, digits and `-`, and not `cluster`";
                 self.findings.push(Finding::fatal("plugin/pattern", text).at(&at).help(help));
+            } else if is_our_own(&name, &path)? {
+                // A checkout of kaws itself: what is equal to a part of the binary is that part.
             } else if path.join("plugin.yaml").is_file() {
                 self.add(&name, Found { home: Home::User(shown(&path)), folder: Some(path) });
             } else {
@@ -110,6 +112,14 @@ impl Catalogue {
         }
         Ok(())
     }
+}
+
+/// Whether a folder holds just what the binary has under this name.
+fn is_our_own(name: &str, folder: &Path) -> Result<bool, Error> {
+    let own = [false, true].into_iter().find_map(|contrib| embedded::plugin(name, contrib));
+    let Some((manifest, files)) = own else { return Ok(false) };
+    let same = read_bytes(&folder.join("plugin.yaml")).is_ok_and(|bytes| bytes == manifest.as_bytes());
+    Ok(same && on_disk(folder)?.is_ok_and(|there| there == files))
 }
 
 /// Reads a plugin's folder.

@@ -36,6 +36,8 @@ pub struct Split<'a> {
     pub stacks: &'a Arc<[String]>,
     /// All pools, for a literal `worker`.
     pub pools: &'a Arc<[String]>,
+    /// The keys of all groups of the cluster.
+    pub groups: &'a [String],
     /// Whether `cluster.yaml` narrowed the plugin to fewer groups than its manifest offers.
     pub narrowed: bool,
     /// Whether the plugin is on in all pools, so that a literal `worker` means what it says.
@@ -258,6 +260,13 @@ impl Splitter<'_> {
             ("stacks", "nodes") => Some((full, Some(Arc::clone(self.cx.stacks)), through)),
             (part, "nodes") if GROUPED.contains(&part) => Some((full, Some(Arc::clone(self.cx.nodes)), through)),
             (part, group) if GROUPED.contains(&part) && group != "serviceAccounts" => {
+                if self.unknown_group(part, group) {
+                    let text = format!("the cluster has no group `{group}`");
+                    let known = self.cx.groups.join(", ");
+                    let finding = self.fatal("model/unknown-group", text).at(body.key_origin()).help(format!("it has: {known}, worker"));
+                    self.findings.push(finding);
+                    return None;
+                }
                 if self.outside(part, group) {
                     self.findings.push(self.literal_role(body, path, group));
                     return None;
@@ -268,6 +277,12 @@ impl Splitter<'_> {
             }
             _ => Some((full, None, None)),
         }
+    }
+
+    /// Whether no machines have this name; security groups can have names of their own.
+    fn unknown_group(&self, part: &str, group: &str) -> bool {
+        let named = part == "securityGroups" && !group.starts_with("pool:");
+        !named && group != "worker" && !self.cx.groups.iter().any(|g| g == group)
     }
 
     /// Whether a literally named group is none of those the plugin was narrowed to.
@@ -302,6 +317,10 @@ impl Splitter<'_> {
         if !found.is_empty() {
             let subject = shown(path);
             self.findings.extend(found.into_iter().map(|f| f.note(format!("in {subject}")).by(self.cx.plugin)));
+            return None;
+        }
+        if let Some((code, text, help)) = super::naming::wrong(section.kind, path, &body) {
+            self.findings.push(self.fatal(code, text).at(body.key_origin()).help(help));
             return None;
         }
         let body = with_defaults(body, section.kind);

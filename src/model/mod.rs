@@ -7,6 +7,7 @@ mod claim;
 mod entities;
 mod flags;
 mod merge;
+mod naming;
 mod patch;
 mod shape;
 mod stacks;

@@ -114,6 +114,13 @@ impl Model {
                     continue;
                 }
             };
+            let parts: Vec<&str> = super::SECTIONS.iter().filter_map(|s| s.path.split('.').next()).collect();
+            if !parts.contains(&at.0[0].as_str()) {
+                let finding = Finding::fatal("patch/missing", format!("the model has no part `{}`", at.0[0])).at(at_origin);
+                let near = did_you_mean(&at.0[0], parts.iter().copied());
+                findings.push(near.into_iter().fold(finding, |f, n| f.help(format!("did you mean `{n}`?"))));
+                continue;
+            }
             let patch = Patch {
                 name: name.to_owned(),
                 plugin: entity.owners[0].plugin.clone(),
@@ -216,6 +223,7 @@ impl Model {
         }
         let mut body = (*entity.body).clone();
         change(&mut body, &inside, patch)?;
+        fits(&body, &at.0[..depth], patch)?;
         let entity = self.entity_mut(&at.0[..depth]).expect("it was found above");
         entity.body = Arc::new(body);
         entity.history().patches.push(AppliedPatch { patch: Arc::clone(patch), before });
@@ -311,6 +319,17 @@ fn change(body: &mut Node, inside: &[String], patch: &Patch) -> Result<(), Box<F
         _ => return Err(wrong("the place lies inside a text or number")),
     }
     Ok(())
+}
+
+/// What a patch leaves must still be an entity of its kind.
+fn fits(body: &Node, path: &[String], patch: &Patch) -> Result<(), Box<Finding>> {
+    let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+    let Some(section) = super::section_of(&segments) else { return Ok(()) };
+    let wording = crate::schema::Wording { area: "model", subject: "the entity", label: None, source: None };
+    let found = section.kind.schema().check(body, &wording);
+    let Some(first) = found.into_iter().next() else { return Ok(()) };
+    let text = format!("the patch {} leaves what cannot be there: {}", patch.name, first.message);
+    Err(Box::new(patch.fatal("patch/value", text)))
 }
 
 /// Two plugins that patch one place differently disagree; cluster.yaml's patch beats both.

@@ -68,6 +68,10 @@ pub fn initialise(setup: &Setup) -> Outcome<Model> {
         findings.extend(wrong);
         let done: Vec<String> = stage::FINISHED_BY_INITIALISE.iter().map(|p| (*p).to_owned()).collect();
         findings.extend(model.seal(&done, &patches));
+        // Values stay open, as render may compute more of them; patches of those that are there count now.
+        for patch in patches.iter().filter(|p| p.at.0[0] == "values") {
+            findings.extend(model.apply(patch));
+        }
         findings.extend(unused_preferences(&decisions, setup, &model));
         findings.extend(pins::unresolved(setup, &model));
     }

@@ -42,6 +42,7 @@ pub fn collect(setup: &Setup, model: &Model) -> Vec<PinNeed> {
         });
     }
     needs.extend(images(setup));
+    needs.extend(named_images(model));
     needs.sort();
     needs.dedup_by(|a, b| a.name == b.name);
     needs
@@ -62,6 +63,24 @@ fn images(setup: &Setup) -> Vec<PinNeed> {
             origin: None,
         })
         .collect()
+}
+
+/// Images that plugins' own stacks name: `{$lock: image/ubuntu-24.04/amd64}`.
+fn named_images(model: &Model) -> Vec<PinNeed> {
+    let mut needs = Vec::new();
+    model.walk(&["stacks"], &mut |_, entity| {
+        entity.body.walk(&mut |part| {
+            let name = part.sole("$lock").and_then(crate::value::Node::as_str).and_then(|n| n.strip_prefix("image/"));
+            let Some((os, arch)) = name.and_then(|n| n.split_once('/')) else { return };
+            let parsed = (serde_json::from_value(os.into()), serde_json::from_value(arch.into()));
+            if let (Ok(os), Ok(arch)) = parsed {
+                let os: crate::config::Os = os;
+                let from = format!("ssm:{}", os.image_parameter(arch));
+                needs.push(PinNeed { name: format!("image/{}/{}", os.as_str(), arch.as_str()), from, origin: Some(part.origin.clone()) });
+            }
+        });
+    });
+    needs
 }
 
 /// Returns a pin's name in kaws.lock: `plugin/pin/version/arch`, or `pin/version/arch` where both are one.

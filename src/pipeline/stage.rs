@@ -77,7 +77,7 @@ fn call(
             }
         };
         let rendering = outcome.collect(findings);
-        let (new, wrong) = claims_of(&rendering.contribution, instance, stage, pools);
+        let (new, wrong) = claims_of(setup, &rendering.contribution, instance, stage, pools);
         claims.extend(new);
         findings.extend(wrong);
         made.push(rendering.artifacts);
@@ -85,7 +85,14 @@ fn call(
     (claims, made)
 }
 
-fn claims_of(contribution: &Contribution, instance: &Instance, stage: Stage, pools: &Arc<[String]>) -> (Vec<Claim>, Findings) {
+fn claims_of(
+    setup: &Setup,
+    contribution: &Contribution,
+    instance: &Instance,
+    stage: Stage,
+    pools: &Arc<[String]>,
+) -> (Vec<Claim>, Findings) {
+    let groups: Vec<String> = setup.groups.iter().map(|g| g.key.clone()).collect();
     let mut claims = Vec::new();
     let mut findings = Findings::new();
     let whole = Split {
@@ -94,6 +101,7 @@ fn claims_of(contribution: &Contribution, instance: &Instance, stage: Stage, poo
         nodes: &instance.nodes,
         stacks: &instance.stacks,
         pools,
+        groups: &groups,
         narrowed: instance.narrowed,
         all_pools: pools.iter().all(|p| instance.nodes.contains(p)),
         writes: instance.package.writes.as_deref(),

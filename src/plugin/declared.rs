@@ -159,7 +159,7 @@ fn missing_file(package: &Package, path: &str, at: &Node) -> Finding {
 /// Returns what a package declares in a stage, without the word that names a runtime.
 fn stage(package: &Package, stage: &str) -> Node {
     let mut node = package.node.get(stage).cloned().unwrap_or_else(|| Node::empty_map(package.node.origin.clone()));
-    if let Some(map) = node.as_map_mut() {
+    if let (Some(map), super::Home::Builtin | super::Home::Contrib) = (node.as_map_mut(), &package.home) {
         map.remove("native");
     }
     node

@@ -248,7 +248,9 @@ fn double_quoted(text: &str) -> String {
 fn is_plain(text: &str) -> bool {
     let Some(first) = text.chars().next() else { return false };
     let safe_start = first.is_ascii_alphabetic() || matches!(first, '/' | '_' | '$' | '(' | '^');
-    if !safe_start && !(first.is_ascii_digit() && has_letter_word(text)) {
+    // A command's flag: two dashes and a letter begin neither a list nor a document.
+    let flag = text.strip_prefix("--").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+    if !safe_start && !flag && !(first.is_ascii_digit() && has_letter_word(text)) {
         return false;
     }
     let unsafe_inside = |c: char| c.is_control() || is_break(c) || "\"'\\`".contains(c) && c != '\'';

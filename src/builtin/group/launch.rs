@@ -65,8 +65,8 @@ pub(in crate::builtin) fn user_data(model: &Model, made: &Artifacts, group: &Gro
         .map(|name| (crate::model::parameter_name(&name), json!({"$output": name})))
         .collect();
     variables.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    let body = if variables.is_empty() { json!({"Fn::Sub": text}) } else { json!({"Fn::Sub": [text, variables]}) };
-    json!({"Fn::Base64": body})
+    // Without variables the text is the text: nothing in it is CloudFormation's.
+    if variables.is_empty() { json!({"Fn::Base64": text}) } else { json!({"Fn::Base64": {"Fn::Sub": [text, variables]}}) }
 }
 
 /// Returns the outputs that a group's files and units have filled in, sorted.

@@ -81,7 +81,7 @@ pub(super) fn tag_list(tags: &[(String, String)]) -> Value {
     tags.iter().map(|(key, value)| json!({"Key": key, "Value": value})).collect()
 }
 
-/// Returns tags as Auto Scaling groups spell them.
-pub(super) fn propagated(tags: &[(String, String)], propagate: bool) -> Vec<Value> {
-    tags.iter().map(|(key, value)| json!({"Key": key, "PropagateAtLaunch": propagate, "Value": value})).collect()
+/// Returns tags as Auto Scaling groups spell them; machines get them as well.
+pub(super) fn propagated(tags: &[(String, String)]) -> Vec<Value> {
+    tags.iter().map(|(key, value)| json!({"Key": key, "PropagateAtLaunch": true, "Value": value})).collect()
 }
