@@ -86,7 +86,12 @@ struct Known {
 ///
 /// # Errors
 /// The file system's, and files of others where a file should go.
-pub fn write(out: &Path, artifacts: &Artifacts, manifest: &str, gate: Gate<'_>) -> Result<Written, Error> {
+pub fn write(
+    out: &Path,
+    artifacts: &Artifacts,
+    manifest: &str,
+    gate: Gate<'_>,
+) -> Result<Written, Error> {
     let known = known(out)?;
     let plan = plan(out, artifacts, manifest, &known)?;
     if plan.is_same() && !out.join(PENDING).exists() {
@@ -158,7 +163,12 @@ fn read_manifest(path: &Path) -> Result<Option<Known>, Error> {
     })
 }
 
-fn plan(out: &Path, artifacts: &Artifacts, manifest: &str, known: &BTreeSet<String>) -> Result<Written, Error> {
+fn plan(
+    out: &Path,
+    artifacts: &Artifacts,
+    manifest: &str,
+    known: &BTreeSet<String>,
+) -> Result<Written, Error> {
     let mut written = Written { files: artifacts.len() + 1, ..Written::default() };
     for (path, artifact) in artifacts {
         let full = out.join(path);
@@ -166,8 +176,12 @@ fn plan(out: &Path, artifacts: &Artifacts, manifest: &str, known: &BTreeSet<Stri
             Ok(bytes) if *bytes == *artifact.bytes => {}
             Ok(_) if known.contains(path) => written.changed.push(path.clone()),
             Ok(_) => return Err(Error::Foreign { path: full }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => written.new.push(path.clone()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => return Err(Error::Foreign { path: full }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                written.new.push(path.clone())
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                return Err(Error::Foreign { path: full });
+            }
             Err(source) if full.is_dir() => {
                 let _ = source;
                 return Err(Error::Foreign { path: full });
@@ -218,7 +232,9 @@ impl Tree<'_> {
         let full = self.out.join(path);
         self.pass(&full)?;
         match std::fs::remove_file(&full) {
-            Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::Io { path: full, source }),
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::Io { path: full, source });
+            }
             _ => {}
         }
         // Folders that are empty now go with their last file.

@@ -80,12 +80,16 @@ impl Lock {
         let file: LockFile = serde_json::from_value(node.to_value()).map_err(|error| {
             Findings::from(Finding::fatal("lock/value", error.to_string()).at(&node.origin))
         })?;
-        let own = semver::Version::parse(env!("CARGO_PKG_VERSION")).expect("Cargo checks the version");
+        let own =
+            semver::Version::parse(env!("CARGO_PKG_VERSION")).expect("Cargo checks the version");
         let origin = node.get("kaws").map_or(&node.origin, |n| &n.origin);
         match semver::Version::parse(&file.kaws) {
             Ok(version) if version > own => {
                 let text = format!("kaws {version} wrote kaws.lock, and this is {own}");
-                Err(Finding::fatal("lock/newer", text).at(origin).help(format!("use kaws {version}")).into())
+                Err(Finding::fatal("lock/newer", text)
+                    .at(origin)
+                    .help(format!("use kaws {version}"))
+                    .into())
             }
             Ok(_) => Ok(Self { file, known, exists: true }),
             Err(error) => Err(Finding::fatal("lock/value", error.to_string()).at(origin).into()),

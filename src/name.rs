@@ -20,7 +20,8 @@ impl Name {
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
-        let inner = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
+        let inner =
+            bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-');
         let starts = bytes.first().is_some_and(u8::is_ascii_lowercase);
         let ends = bytes.last().is_some_and(|b| *b != b'-');
         (inner && starts && ends && bytes.len() <= 63).then(|| Self(text.into()))

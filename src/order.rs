@@ -76,7 +76,10 @@ impl Order {
         if !findings.is_empty() {
             return Err(findings);
         }
-        let order = Self { initialise: entries(node.get("initialise")), render: entries(node.get("render")) };
+        let order = Self {
+            initialise: entries(node.get("initialise")),
+            render: entries(node.get("render")),
+        };
         let twice = order.named_twice();
         if twice.is_empty() { Ok(order) } else { Err(twice) }
     }
@@ -87,7 +90,9 @@ impl Order {
     /// Built-in plugins that it would move, and seals, which it cannot have.
     pub fn with_cluster(mut self, own: &Self) -> Result<Self, Findings> {
         let mut findings = Findings::new();
-        for (base, own) in [(&mut self.initialise, &own.initialise), (&mut self.render, &own.render)] {
+        for (base, own) in
+            [(&mut self.initialise, &own.initialise), (&mut self.render, &own.render)]
+        {
             insert(base, own, &mut findings);
         }
         if findings.is_empty() { Ok(self) } else { Err(findings) }
@@ -120,8 +125,13 @@ impl Order {
                 };
                 for name in names {
                     if let Some(first) = seen.insert(name, &entry.origin) {
-                        let finding = Finding::fatal("order/cycle", format!("`{name}` stands twice in the order"));
-                        findings.push(finding.at_with(&entry.origin, "again").related(first, "first here"));
+                        let finding = Finding::fatal(
+                            "order/cycle",
+                            format!("`{name}` stands twice in the order"),
+                        );
+                        findings.push(
+                            finding.at_with(&entry.origin, "again").related(first, "first here"),
+                        );
                     }
                 }
             }
@@ -137,13 +147,17 @@ impl Order {
     /// # Errors
     /// Cycles, and edges against the file, each with every line involved.
     pub fn steps(&self, stage: Stage, plugins: &[Ordered]) -> Result<Vec<Step>, Findings> {
-        let mut entries = if stage == Stage::Render { self.render.clone() } else { self.initialise.clone() };
+        let mut entries =
+            if stage == Stage::Render { self.render.clone() } else { self.initialise.clone() };
         if !entries.iter().any(|e| e.what == What::Rest) {
             let origin = entries.last().map(|e| e.origin.clone());
-            let origin = origin.unwrap_or_else(|| Origin::file_start(&crate::origin::SourceFile::new("order.yaml", "")));
+            let origin = origin.unwrap_or_else(|| {
+                Origin::file_start(&crate::origin::SourceFile::new("order.yaml", ""))
+            });
             entries.push(Entry { what: What::Rest, origin });
         }
-        let acting: BTreeMap<&str, &Ordered> = plugins.iter().filter(|p| p.acts).map(|p| (p.name.as_str(), p)).collect();
+        let acting: BTreeMap<&str, &Ordered> =
+            plugins.iter().filter(|p| p.acts).map(|p| (p.name.as_str(), p)).collect();
         let slots = slots(&entries, &acting);
         let findings = against_file(&entries, &slots, &acting);
         if !findings.is_empty() {
@@ -154,11 +168,13 @@ impl Order {
             match &entry.what {
                 What::Seal(parts) => steps.push(Step::Seal(parts.clone())),
                 What::Rank(names) => {
-                    let here: Vec<String> = names.iter().filter(|n| acting.contains_key(n.as_str())).cloned().collect();
+                    let here: Vec<String> =
+                        names.iter().filter(|n| acting.contains_key(n.as_str())).cloned().collect();
                     steps.extend((!here.is_empty()).then_some(Step::Rank(here)));
                 }
                 What::Rest => {
-                    let rest: Vec<&Ordered> = acting.values().filter(|p| slots[p.name.as_str()] == i).copied().collect();
+                    let rest: Vec<&Ordered> =
+                        acting.values().filter(|p| slots[p.name.as_str()] == i).copied().collect();
                     steps.extend(levels(&rest)?.into_iter().map(Step::Rank));
                 }
             }
@@ -168,7 +184,9 @@ impl Order {
 }
 
 fn entries(node: Option<&Node>) -> Vec<Entry> {
-    let texts = |items: &[Node]| items.iter().filter_map(|i| i.as_str().map(str::to_owned)).collect::<Vec<_>>();
+    let texts = |items: &[Node]| {
+        items.iter().filter_map(|i| i.as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
     let entry = |node: &Node| {
         let what = match &node.data {
             Data::String(word) if &**word == REST => What::Rest,
@@ -182,28 +200,47 @@ fn entries(node: Option<&Node>) -> Vec<Entry> {
 }
 
 /// Returns the entry each plugin stands in; those not named stand in `rest`.
-fn slots<'p>(entries: &[Entry], plugins: &BTreeMap<&'p str, &'p Ordered>) -> BTreeMap<&'p str, usize> {
+fn slots<'p>(
+    entries: &[Entry],
+    plugins: &BTreeMap<&'p str, &'p Ordered>,
+) -> BTreeMap<&'p str, usize> {
     let rest = entries.iter().position(|e| e.what == What::Rest).unwrap_or(entries.len());
     let slot = |name: &str| {
-        let named = entries.iter().position(|e| matches!(&e.what, What::Rank(names) if names.iter().any(|n| n == name)));
+        let named = entries
+            .iter()
+            .position(|e| matches!(&e.what, What::Rank(names) if names.iter().any(|n| n == name)));
         named.unwrap_or(rest)
     };
     plugins.keys().map(|name| (*name, slot(name))).collect()
 }
 
-fn against_file(entries: &[Entry], slots: &BTreeMap<&str, usize>, plugins: &BTreeMap<&str, &Ordered>) -> Findings {
+fn against_file(
+    entries: &[Entry],
+    slots: &BTreeMap<&str, usize>,
+    plugins: &BTreeMap<&str, &Ordered>,
+) -> Findings {
     let mut findings = Findings::new();
     for plugin in plugins.values() {
         for (other, origin) in &plugin.after {
-            let (Some(mine), Some(theirs)) = (slots.get(plugin.name.as_str()), slots.get(other.as_str())) else { continue };
+            let (Some(mine), Some(theirs)) =
+                (slots.get(plugin.name.as_str()), slots.get(other.as_str()))
+            else {
+                continue;
+            };
             let both_rest = mine == theirs && entries[*mine].what == What::Rest;
             if theirs < mine || both_rest {
                 continue;
             }
-            let text = format!("{} comes after {other}, and order.yaml says otherwise", plugin.name);
-            let mut finding = Finding::fatal("order/against-file", text).at_with(origin, format!("after {other}"));
+            let text =
+                format!("{} comes after {other}, and order.yaml says otherwise", plugin.name);
+            let mut finding = Finding::fatal("order/against-file", text)
+                .at_with(origin, format!("after {other}"));
             for (name, slot) in [(plugin.name.as_str(), *mine), (other.as_str(), *theirs)] {
-                let what = if entries[slot].what == What::Rest { format!("{name} is one of the rest") } else { format!("{name} stands here") };
+                let what = if entries[slot].what == What::Rest {
+                    format!("{name} is one of the rest")
+                } else {
+                    format!("{name} stands here")
+                };
                 finding = finding.related(&entries[slot].origin, what);
             }
             findings.push(finding);
@@ -215,7 +252,8 @@ fn against_file(entries: &[Entry], slots: &BTreeMap<&str, usize>, plugins: &BTre
 /// Returns the plugins of `rest` in ranks: each comes right after the last of those it waits for.
 fn levels(plugins: &[&Ordered]) -> Result<Vec<Vec<String>>, Findings> {
     let mut graph = DiGraph::<&Ordered, ()>::new();
-    let nodes: BTreeMap<&str, _> = plugins.iter().map(|p| (p.name.as_str(), graph.add_node(p))).collect();
+    let nodes: BTreeMap<&str, _> =
+        plugins.iter().map(|p| (p.name.as_str(), graph.add_node(p))).collect();
     for plugin in plugins {
         for (other, _) in &plugin.after {
             if let Some(from) = nodes.get(other.as_str()) {
@@ -227,7 +265,8 @@ fn levels(plugins: &[&Ordered]) -> Result<Vec<Vec<String>>, Findings> {
     let mut level: BTreeMap<&str, usize> = BTreeMap::new();
     for index in sorted {
         let before = graph.neighbors_directed(index, petgraph::Direction::Incoming);
-        let mine = before.filter_map(|b| level.get(graph[b].name.as_str())).max().map_or(0, |l| l + 1);
+        let mine =
+            before.filter_map(|b| level.get(graph[b].name.as_str())).max().map_or(0, |l| l + 1);
         level.insert(&graph[index].name, mine);
     }
     let mut ranks = vec![Vec::new(); level.values().max().map_or(0, |l| l + 1)];
@@ -248,7 +287,8 @@ fn cycles(graph: &DiGraph<&Ordered, ()>) -> Findings {
             let text = format!("plugins come after each other in a circle: {}", names.join(", "));
             let lines = circle.iter().flat_map(|i| {
                 let plugin = graph[*i];
-                let inner = plugin.after.iter().filter(|(other, _)| inside.contains(other.as_str()));
+                let inner =
+                    plugin.after.iter().filter(|(other, _)| inside.contains(other.as_str()));
                 inner.map(move |(other, origin)| (origin, format!("{} after {other}", plugin.name)))
             });
             let mut lines: Vec<_> = lines.collect();
@@ -293,7 +333,8 @@ fn insert(base: &mut Vec<Entry>, own: &[Entry], findings: &mut Findings) {
             ([_], 1) => {
                 let here = position(base, &names[0]).unwrap_or(at);
                 if here < at {
-                    let text = format!("`{}` would be moved: kaws's own order has it earlier", names[0]);
+                    let text =
+                        format!("`{}` would be moved: kaws's own order has it earlier", names[0]);
                     findings.push(Finding::fatal("order/moves-builtin", text).at(&entry.origin));
                 }
                 at = at.max(here + 1);
@@ -317,8 +358,15 @@ mod tests {
 
     fn plugins(list: &[(&str, &[&str])]) -> Vec<Ordered> {
         let origin = Origin::file_start(&SourceFile::new("plugin.yaml", ""));
-        let after = |others: &[&str]| others.iter().map(|o| ((*o).to_owned(), origin.clone())).collect();
-        list.iter().map(|(name, others)| Ordered { name: (*name).to_owned(), acts: true, after: after(others) }).collect()
+        let after =
+            |others: &[&str]| others.iter().map(|o| ((*o).to_owned(), origin.clone())).collect();
+        list.iter()
+            .map(|(name, others)| Ordered {
+                name: (*name).to_owned(),
+                acts: true,
+                after: after(others),
+            })
+            .collect()
     }
 
     fn shown(steps: &[Step]) -> String {
@@ -332,7 +380,9 @@ mod tests {
     #[test]
     fn the_rest_comes_last_where_it_is_not_written() {
         let order = order("initialise: [b, [a, c]]");
-        let steps = order.steps(Stage::Initialise, &plugins(&[("x", &[]), ("a", &[]), ("b", &[]), ("c", &[])])).unwrap();
+        let steps = order
+            .steps(Stage::Initialise, &plugins(&[("x", &[]), ("a", &[]), ("b", &[]), ("c", &[])]))
+            .unwrap();
         assert_eq!(shown(&steps), "b a+c x");
     }
 
@@ -345,7 +395,9 @@ mod tests {
 
     #[test]
     fn a_circle_names_every_line() {
-        let findings = order("{}").steps(Stage::Render, &plugins(&[("p", &["q"]), ("q", &["p"])])).unwrap_err();
+        let findings = order("{}")
+            .steps(Stage::Render, &plugins(&[("p", &["q"]), ("q", &["p"])]))
+            .unwrap_err();
         let finding = findings.iter().next().unwrap();
         assert_eq!(finding.message, "plugins come after each other in a circle: p, q");
         assert_eq!(finding.related.len(), 1);
@@ -353,7 +405,9 @@ mod tests {
 
     #[test]
     fn an_edge_against_the_file_is_refused() {
-        let findings = order("render: [a, b]").steps(Stage::Render, &plugins(&[("a", &["b"]), ("b", &[])])).unwrap_err();
+        let findings = order("render: [a, b]")
+            .steps(Stage::Render, &plugins(&[("a", &["b"]), ("b", &[])]))
+            .unwrap_err();
         assert_eq!(findings.iter().next().unwrap().code, "order/against-file");
     }
 
@@ -361,7 +415,8 @@ mod tests {
     fn a_clusters_own_order_stands_behind_its_anchors() {
         let base = order("initialise: [a, rest, b]");
         let merged = base.clone().with_cluster(&order("initialise: [a, mine, b, [x, y]]")).unwrap();
-        let list = plugins(&[("a", &[]), ("b", &[]), ("mine", &[]), ("x", &[]), ("y", &[]), ("o", &[])]);
+        let list =
+            plugins(&[("a", &[]), ("b", &[]), ("mine", &[]), ("x", &[]), ("y", &[]), ("o", &[])]);
         assert_eq!(shown(&merged.steps(Stage::Initialise, &list).unwrap()), "a mine o b x+y");
         let moved = base.with_cluster(&order("initialise: [b, mine, a]")).unwrap_err();
         assert_eq!(moved.iter().next().unwrap().code, "order/moves-builtin");

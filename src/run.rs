@@ -34,7 +34,10 @@ pub fn render(options: &Options) -> Result<Outcome<Option<Run>>, load::Error> {
 ///
 /// # Errors
 /// As [`render`].
-pub fn render_with(options: &Options, over: Option<&Node>) -> Result<Outcome<Option<Run>>, load::Error> {
+pub fn render_with(
+    options: &Options,
+    over: Option<&Node>,
+) -> Result<Outcome<Option<Run>>, load::Error> {
     let mut findings = Findings::new();
     let setup = load::load_with(options, &crate::builtin::native, over)?.collect(&mut findings);
     let Some(setup) = setup else { return Ok(Outcome { value: None, findings }) };
@@ -50,9 +53,13 @@ pub fn render_with(options: &Options, over: Option<&Node>) -> Result<Outcome<Opt
 /// Renders once more what was read, with the plugins rearranged: the order they are found in changes
 /// nothing, and this is how that is tested.
 #[must_use]
-pub fn again(run: &Run, rearrange: impl FnOnce(&mut Vec<crate::plugin::Instance>)) -> Option<crate::plugin::Artifacts> {
+pub fn again(
+    run: &Run,
+    rearrange: impl FnOnce(&mut Vec<crate::plugin::Instance>),
+) -> Option<crate::plugin::Artifacts> {
     let setup = &run.setup;
-    let mut plugins: Vec<crate::plugin::Instance> = setup.plugins.iter().map(crate::plugin::Instance::share).collect();
+    let mut plugins: Vec<crate::plugin::Instance> =
+        setup.plugins.iter().map(crate::plugin::Instance::share).collect();
     rearrange(&mut plugins);
     let other = Setup {
         config: setup.config.clone(),
@@ -74,7 +81,11 @@ fn stages(setup: &Setup, locked: bool, findings: &mut Findings) -> Option<Render
     if locked {
         escalate(findings);
     }
-    let rendered = if findings.any_fatal() { None } else { Some(pipeline::render(setup, &intent).collect(findings)) };
+    let rendered = if findings.any_fatal() {
+        None
+    } else {
+        Some(pipeline::render(setup, &intent).collect(findings))
+    };
     accept(setup, findings);
     findings.sort();
     rendered.filter(|_| !findings.any_fatal())
@@ -107,18 +118,27 @@ fn accept(setup: &Setup, findings: &mut Findings) {
     for key in accept.keys().filter(|key| !used.contains(*key)) {
         let path = crate::value::Path::parse(key).ok();
         // A path that is there allows a value that looks secret: the check of the config used it.
-        let allows = path.and_then(|p| setup.node.at(&p.0).map(|n| n.as_str().is_some())) == Some(true);
+        let allows =
+            path.and_then(|p| setup.node.at(&p.0).map(|n| n.as_str().is_some())) == Some(true);
         if allows || findings.any_fatal() {
             continue;
         }
         let at = setup.node.at(&["accept", key]).map_or(&setup.node.origin, Node::key_origin);
-        findings.push(Finding::warning("config/stale-accept", format!("`accept` silences nothing by `{key}`")).at(at));
+        findings.push(
+            Finding::warning(
+                "config/stale-accept",
+                format!("`accept` silences nothing by `{key}`"),
+            )
+            .at(at),
+        );
     }
 }
 
 fn model_file(setup: &Setup, rendered: &Rendered) -> Artifact {
     let name = &setup.config.name;
-    let head = format!("# The model of cluster {name} after initialise: what all plugins contributed, merged. Written by\n# `kaws render`; `kaws explain PATH` says who put something here, and from which line.\n");
+    let head = format!(
+        "# The model of cluster {name} after initialise: what all plugins contributed, merged. Written by\n# `kaws render`; `kaws explain PATH` says who put something here, and from which line.\n"
+    );
     let node = folded(&rendered.intent.to_node());
     let cluster = crate::name::Name::new("cluster").expect("it is a name");
     Artifact::text(&cluster, &format!("{head}{}", write(&node, &Style::plain())))
@@ -130,9 +150,11 @@ fn folded(model: &Node) -> Node {
     let Some(map) = model.as_map_mut() else { return model };
     for part in crate::model::GROUPED.iter().filter(|p| **p != "securityGroups") {
         let Some(groups) = map.get_mut(*part).and_then(Node::as_map_mut) else { continue };
-        let pools: Vec<String> = groups.keys().filter(|k| k.starts_with("pool:")).cloned().collect();
+        let pools: Vec<String> =
+            groups.keys().filter(|k| k.starts_with("pool:")).cloned().collect();
         let Some(first) = pools.first().and_then(|p| groups.get(p)).cloned() else { continue };
-        let common = common(&first, &pools.iter().filter_map(|p| groups.get(p)).collect::<Vec<_>>());
+        let common =
+            common(&first, &pools.iter().filter_map(|p| groups.get(p)).collect::<Vec<_>>());
         for pool in &pools {
             if let Some(own) = groups.get(pool) {
                 let own = without(own, &common);
@@ -152,11 +174,20 @@ fn common(first: &Node, nodes: &[&Node]) -> Node {
     let mut out = first.clone_shell();
     let sections = first.as_map().into_iter().flatten().filter_map(|(section, body)| {
         let kept = match body.as_map() {
-            None => return nodes.iter().all(|n| n.get(section) == Some(body)).then(|| (section.clone(), body.clone())),
-            Some(map) => map.iter().filter(|(key, value)| nodes.iter().all(|n| n.at(&[section.as_str(), key.as_str()]) == Some(value))),
+            None => {
+                return nodes
+                    .iter()
+                    .all(|n| n.get(section) == Some(body))
+                    .then(|| (section.clone(), body.clone()));
+            }
+            Some(map) => map.iter().filter(|(key, value)| {
+                nodes.iter().all(|n| n.at(&[section.as_str(), key.as_str()]) == Some(value))
+            }),
         };
-        let kept: std::collections::BTreeMap<_, _> = kept.map(|(k, v)| (k.clone(), v.clone())).collect();
-        (!kept.is_empty()).then(|| (section.clone(), Node { data: Data::Map(kept), ..body.clone_shell() }))
+        let kept: std::collections::BTreeMap<_, _> =
+            kept.map(|(k, v)| (k.clone(), v.clone())).collect();
+        (!kept.is_empty())
+            .then(|| (section.clone(), Node { data: Data::Map(kept), ..body.clone_shell() }))
     });
     out.data = Data::Map(sections.collect());
     out
@@ -168,16 +199,20 @@ fn without(node: &Node, common: &Node) -> Node {
         let Some(map) = body.as_map() else {
             return (common.get(section) != Some(body)).then(|| (section.clone(), body.clone()));
         };
-        let kept = map.iter().filter(|(key, _)| common.at(&[section.as_str(), key.as_str()]).is_none());
-        let kept: std::collections::BTreeMap<_, _> = kept.map(|(k, v)| (k.clone(), v.clone())).collect();
-        (!kept.is_empty()).then(|| (section.clone(), Node { data: Data::Map(kept), ..body.clone_shell() }))
+        let kept =
+            map.iter().filter(|(key, _)| common.at(&[section.as_str(), key.as_str()]).is_none());
+        let kept: std::collections::BTreeMap<_, _> =
+            kept.map(|(k, v)| (k.clone(), v.clone())).collect();
+        (!kept.is_empty())
+            .then(|| (section.clone(), Node { data: Data::Map(kept), ..body.clone_shell() }))
     });
     out.data = Data::Map(sections.collect());
     out
 }
 
 fn manifest_text(manifest: &serde_json::Value) -> String {
-    let origin = crate::origin::Origin::file_start(&crate::origin::SourceFile::new("manifest.yaml", ""));
+    let origin =
+        crate::origin::Origin::file_start(&crate::origin::SourceFile::new("manifest.yaml", ""));
     let head = "# Written by `kaws render`, last of all files. `kaws up` deploys what is written here, and refuses a\n# tree whose files have other hashes.\n";
     format!("{head}{}", write(&Node::from_value(manifest.clone(), &origin), &Style::plain()))
 }

@@ -49,7 +49,9 @@ impl Schema {
             .should_validate_formats(true)
             .with_format("cidr", |text: &str| is_cidr(text))
             .build(&value)
-            .map_err(|error| format!("{error} (at /{})", error.instance_path().as_str().trim_start_matches('/')))?;
+            .map_err(|error| {
+                format!("{error} (at /{})", error.instance_path().as_str().trim_start_matches('/'))
+            })?;
         Ok(Self { value, validator })
     }
 
@@ -92,7 +94,8 @@ impl Schema {
         let parent = &schema_path[..schema_path.len().saturating_sub(1)];
         let of = Asked { schema: at(&self.value, parent), wording, key: segments.last() };
         match error.kind() {
-            Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
+            Kind::AdditionalProperties { unexpected }
+            | Kind::UnevaluatedProperties { unexpected } => {
                 for key in unexpected {
                     findings.push(unknown_key(key, here, &of));
                 }
@@ -152,31 +155,47 @@ fn unknown_key(key: &str, here: &Node, of: &Asked<'_>) -> Finding {
 }
 
 /// Returns the kind, the message and the help for one error.
-fn words(kind: &ValidationErrorKind, here: &Node, of: &Asked<'_>) -> (&'static str, String, Option<String>) {
+fn words(
+    kind: &ValidationErrorKind,
+    here: &Node,
+    of: &Asked<'_>,
+) -> (&'static str, String, Option<String>) {
     use ValidationErrorKind as Kind;
     let shown = shown(here);
-    let limit = |what: &str, limit: &dyn std::fmt::Display| ("range", format!("`{shown}` {what} {limit}"), None);
+    let limit = |what: &str, limit: &dyn std::fmt::Display| {
+        ("range", format!("`{shown}` {what} {limit}"), None)
+    };
     let key = of.key.map_or_else(|| of.wording.subject.to_owned(), |k| format!("`{k}`"));
     match kind {
         Kind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            let about = of.schema.and_then(|s| s.pointer(&format!("/properties/{name}/description")));
+            let about =
+                of.schema.and_then(|s| s.pointer(&format!("/properties/{name}/description")));
             let help = about.and_then(Value::as_str).map(|d| format!("{name}: {}", first_line(d)));
             ("missing", format!("{} needs `{name}`", of.title()), help)
         }
         Kind::Type { kind } => type_words(kind, here, &key, &shown, of),
         Kind::Pattern { pattern } => {
             let about = of.schema.and_then(|s| s.get("description")).and_then(Value::as_str);
-            ("pattern", format!("`{shown}` does not match {pattern}"), about.map(|d| first_line(d).to_owned()))
+            (
+                "pattern",
+                format!("`{shown}` does not match {pattern}"),
+                about.map(|d| first_line(d).to_owned()),
+            )
         }
         Kind::Enum { options } => {
-            let options: Vec<&str> = options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let options: Vec<&str> =
+                options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             let near = here.as_str().and_then(|text| did_you_mean(text, options.iter().copied()));
-            let help = near.map_or_else(|| format!("one of: {}", options.join(", ")), |n| format!("did you mean `{n}`?"));
+            let help = near.map_or_else(
+                || format!("one of: {}", options.join(", ")),
+                |n| format!("did you mean `{n}`?"),
+            );
             ("enum", format!("{key} cannot be `{shown}`"), Some(help))
         }
         Kind::Constant { expected_value } => {
-            let expected = expected_value.as_str().map_or_else(|| expected_value.to_string(), str::to_owned);
+            let expected =
+                expected_value.as_str().map_or_else(|| expected_value.to_string(), str::to_owned);
             ("enum", format!("{key} cannot be `{shown}`"), Some(format!("write {expected}")))
         }
         Kind::Format { format } => {
@@ -188,11 +207,21 @@ fn words(kind: &ValidationErrorKind, here: &Node, of: &Asked<'_>) -> (&'static s
         Kind::ExclusiveMinimum { limit: l } => limit("is not larger than", l),
         Kind::ExclusiveMaximum { limit: l } => limit("is not smaller than", l),
         Kind::MinItems { limit } => ("range", format!("{key} needs at least {limit} items"), None),
-        Kind::MaxItems { limit } => ("range", format!("{key} can have at most {limit} items"), None),
-        Kind::MinLength { limit } => ("range", format!("{key} needs at least {limit} characters"), None),
-        Kind::MaxLength { limit } => ("range", format!("{key} can have at most {limit} characters"), None),
-        Kind::MinProperties { limit } => ("range", format!("{key} needs at least {limit} entries"), None),
-        Kind::MaxProperties { limit } => ("range", format!("{key} can have at most {limit} entries"), None),
+        Kind::MaxItems { limit } => {
+            ("range", format!("{key} can have at most {limit} items"), None)
+        }
+        Kind::MinLength { limit } => {
+            ("range", format!("{key} needs at least {limit} characters"), None)
+        }
+        Kind::MaxLength { limit } => {
+            ("range", format!("{key} can have at most {limit} characters"), None)
+        }
+        Kind::MinProperties { limit } => {
+            ("range", format!("{key} needs at least {limit} entries"), None)
+        }
+        Kind::MaxProperties { limit } => {
+            ("range", format!("{key} can have at most {limit} entries"), None)
+        }
         Kind::UniqueItems => ("value", format!("{key} names something twice"), None),
         Kind::PropertyNames { error } => {
             let name = error.instance().as_str().unwrap_or_default().to_owned();
@@ -220,14 +249,19 @@ fn type_words(
     let wanted = match kind {
         TypeKind::Single(kind) => type_name(&kind.to_string()).to_owned(),
         TypeKind::Multiple(kinds) => {
-            let names: Vec<String> = kinds.iter().map(|k| type_name(&k.to_string()).to_owned()).collect();
+            let names: Vec<String> =
+                kinds.iter().map(|k| type_name(&k.to_string()).to_owned()).collect();
             names.join(" or ")
         }
     };
     let secret = of.schema.is_some_and(|s| s.get("x-secret").is_some());
     let help = if secret {
         Some("a secret is never written here: write {$secret: NAME}".to_owned())
-    } else if wanted.contains("text") && here.as_str().is_none() && here.as_map().is_none() && here.as_list().is_none() {
+    } else if wanted.contains("text")
+        && here.as_str().is_none()
+        && here.as_map().is_none()
+        && here.as_list().is_none()
+    {
         let text = &here.origin.file().text[here.origin.range()];
         Some(format!("write it in quotes: \"{text}\""))
     } else {
@@ -320,8 +354,11 @@ fn prepared(value: &Value) -> Value {
                 "properties": {"$secret": {"type": "string"}}})
         }
         Value::Object(map) => {
-            let mut map: serde_json::Map<_, _> = map.iter().map(|(k, v)| (k.clone(), prepared(v))).collect();
-            if map.get("properties").is_some_and(Value::is_object) && !map.contains_key("additionalProperties") {
+            let mut map: serde_json::Map<_, _> =
+                map.iter().map(|(k, v)| (k.clone(), prepared(v))).collect();
+            if map.get("properties").is_some_and(Value::is_object)
+                && !map.contains_key("additionalProperties")
+            {
                 map.insert("additionalProperties".to_owned(), Value::Bool(false));
             }
             Value::Object(map)
@@ -350,6 +387,11 @@ fn without_null(value: &mut Value) {
                     map.insert("type".to_owned(), only);
                 }
             }
+            if let Some(options) = map.get("oneOf").and_then(constants) {
+                map.remove("oneOf");
+                map.insert("type".to_owned(), "string".into());
+                map.insert("enum".to_owned(), options);
+            }
             if map.get("default") == Some(&Value::Null) {
                 map.remove("default");
             }
@@ -373,6 +415,11 @@ fn without_null(value: &mut Value) {
     }
 }
 
+/// Returns the constants of branches that are nothing else: documented variants of an enum.
+fn constants(branches: &Value) -> Option<Value> {
+    branches.as_array()?.iter().map(|b| b.get("const").filter(|c| c.is_string()).cloned()).collect()
+}
+
 /// Returns the schema that `segments` lead to from `schema`, with references followed.
 ///
 /// `None` if there is no such path; an empty schema (anything goes) where the schema is open.
@@ -380,7 +427,9 @@ fn without_null(value: &mut Value) {
 pub fn resolve<'a>(root: &'a Value, schema: &'a Value, segments: &[&str]) -> Option<&'a Value> {
     let schema = followed(root, schema);
     let Some((first, rest)) = segments.split_first() else { return Some(schema) };
-    let Some(map) = schema.as_object() else { return (schema == &Value::Bool(true)).then_some(schema) };
+    let Some(map) = schema.as_object() else {
+        return (schema == &Value::Bool(true)).then_some(schema);
+    };
     if let Some(next) = map.get("properties").and_then(|p| p.get(first)) {
         return resolve(root, next, rest);
     }
@@ -392,7 +441,8 @@ pub fn resolve<'a>(root: &'a Value, schema: &'a Value, segments: &[&str]) -> Opt
         Some(next) => resolve(root, next, rest),
         // An object with named properties is closed, unless it says otherwise; one without is free.
         None if map.contains_key("properties") => None,
-        None => (map.get("type").is_none_or(|t| t == "object") && !map.contains_key("enum")).then_some(&Value::Bool(true)),
+        None => (map.get("type").is_none_or(|t| t == "object") && !map.contains_key("enum"))
+            .then_some(&Value::Bool(true)),
     }
 }
 
@@ -410,10 +460,13 @@ pub fn followed<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
 pub fn type_line(root: &Value, schema: &Value) -> String {
     let schema = followed(root, schema);
     if let Some(options) = schema.get("enum").and_then(Value::as_array) {
-        let options: Vec<String> = options.iter().map(|o| format!("`{}`", o.as_str().unwrap_or("?"))).collect();
+        let options: Vec<String> =
+            options.iter().map(|o| format!("`{}`", o.as_str().unwrap_or("?"))).collect();
         return options.join(", ");
     }
-    if let Some(branches) = schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array) {
+    if let Some(branches) =
+        schema.get("oneOf").or_else(|| schema.get("anyOf")).and_then(Value::as_array)
+    {
         let mut all: Vec<String> = branches.iter().map(|b| type_line(root, b)).collect();
         all.dedup();
         return all.join(" or ");
@@ -424,7 +477,8 @@ pub fn type_line(root: &Value, schema: &Value) -> String {
     match schema.get("type").and_then(Value::as_str) {
         Some("array") => {
             let mut line = "list of ".to_owned();
-            let items = schema.get("items").map_or_else(|| "anything".to_owned(), |i| type_line(root, i));
+            let items =
+                schema.get("items").map_or_else(|| "anything".to_owned(), |i| type_line(root, i));
             let _ = write!(line, "{items}");
             line
         }
@@ -444,7 +498,8 @@ mod tests {
 
     fn check(schema: &Value, text: &str) -> Vec<String> {
         let node = crate::value::read(&SourceFile::new("c.yaml", text)).unwrap();
-        let wording = Wording { area: "settings", subject: "the settings of x", label: None, source: None };
+        let wording =
+            Wording { area: "settings", subject: "the settings of x", label: None, source: None };
         let findings = Schema::compile(schema).unwrap().check(&node, &wording);
         let line = |f: &Finding| {
             let place = f.origin.as_ref().map(ToString::to_string).unwrap_or_default();

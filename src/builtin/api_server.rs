@@ -32,23 +32,41 @@ impl Plugin for ApiServer {
         volumes.extend(model.entities(&["apiServer", "volumes"]).filter_map(|(name, e)| {
             Some((name.to_owned(), serde_json::from_value(Node::to_value(&e.body)).ok()?))
         }));
-        Pod { name: "kube-apiserver", section: "apiServer", port: 6443, volumes }.put(cx, model, &mut out);
+        Pod { name: "kube-apiserver", section: "apiServer", port: 6443, volumes }
+            .put(cx, model, &mut out);
         Outcome::clean(out)
     }
 }
 
 fn volume(name: &str, path: &str, read_only: bool, kind: &str) -> (String, HostVolumeForm) {
-    (name.to_owned(), HostVolumeForm { path: path.to_owned(), mount_path: None, read_only, kind: kind.to_owned() })
+    (
+        name.to_owned(),
+        HostVolumeForm {
+            path: path.to_owned(),
+            mount_path: None,
+            read_only,
+            kind: kind.to_owned(),
+        },
+    )
 }
 
 /// Health is for everybody, as load balancers ask for it; everything else is for those who say who they are.
 fn authentication(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
     let paths = ["/healthz", "/livez", "/readyz"];
     let conditions: Vec<Value> = paths.iter().map(|p| json!({"path": p})).collect();
-    let jwt: Vec<Value> = bodies(model, &["apiServer", "authentication", "jwt"]).into_iter().map(|(_, body)| body).collect();
+    let jwt: Vec<Value> = bodies(model, &["apiServer", "authentication", "jwt"])
+        .into_iter()
+        .map(|(_, body)| body)
+        .collect();
     let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": true, "conditions": conditions}, "jwt": jwt});
-    file(cx, out, &format!("{FOLDER}/authentication.yaml"), &config, &[Path::of(["apiServer", "authentication"])]);
+    file(
+        cx,
+        out,
+        &format!("{FOLDER}/authentication.yaml"),
+        &config,
+        &[Path::of(["apiServer", "authentication"])],
+    );
 }
 
 /// Nodes first, then webhooks, then RBAC.
@@ -59,21 +77,37 @@ fn authorization(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
     }
     authorizers.push(json!({"type": "RBAC", "name": "rbac"}));
     let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration", "authorizers": authorizers});
-    file(cx, out, &format!("{FOLDER}/authorization.yaml"), &config, &[Path::of(["apiServer", "authorization"])]);
+    file(
+        cx,
+        out,
+        &format!("{FOLDER}/authorization.yaml"),
+        &config,
+        &[Path::of(["apiServer", "authorization"])],
+    );
 }
 
 fn admission(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
     let plugins: Vec<Value> = bodies(model, &["apiServer", "admission", "plugins"])
         .into_iter()
-        .filter_map(|(name, body)| Some(json!({"name": name, "configuration": body.get("configuration")?})))
+        .filter_map(|(name, body)| {
+            Some(json!({"name": name, "configuration": body.get("configuration")?}))
+        })
         .collect();
     let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins});
-    file(cx, out, &format!("{FOLDER}/admission.yaml"), &config, &[Path::of(["apiServer", "admission"])]);
+    file(
+        cx,
+        out,
+        &format!("{FOLDER}/admission.yaml"),
+        &config,
+        &[Path::of(["apiServer", "admission"])],
+    );
 }
 
 fn audit(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
-    let rules: Vec<Value> =
-        sequence(bodies(model, &["apiServer", "audit"])).into_iter().map(|(_, body)| body["rule"].clone()).collect();
+    let rules: Vec<Value> = sequence(bodies(model, &["apiServer", "audit"]))
+        .into_iter()
+        .map(|(_, body)| body["rule"].clone())
+        .collect();
     let config = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules});
     file(cx, out, &format!("{FOLDER}/audit.yaml"), &config, &[Path::of(["apiServer", "audit"])]);
 }
@@ -88,7 +122,9 @@ fn sequence(mut left: Vec<(String, Value)>) -> Vec<(String, Value)> {
     while !left.is_empty() {
         let waits = |body: &Value| {
             let after = body.get("after").and_then(Value::as_array).cloned().unwrap_or_default();
-            after.iter().any(|other| left.iter().any(|(name, _)| Some(name.as_str()) == other.as_str()))
+            after
+                .iter()
+                .any(|other| left.iter().any(|(name, _)| Some(name.as_str()) == other.as_str()))
         };
         // In a circle nobody can be first: the names decide, and every reader sees the same.
         let next = left.iter().position(|(_, body)| !waits(body)).unwrap_or(0);

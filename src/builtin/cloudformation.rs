@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::finding::Outcome;
-use crate::model::{Model, dangling_outputs, derived_parameters, output, parameter_name, stack_edges, stack_order};
+use crate::model::{
+    Model, dangling_outputs, derived_parameters, output, parameter_name, stack_edges, stack_order,
+};
 use crate::origin::{Origin, SourceFile};
 use crate::plugin::{Artifact, Artifacts, Context, Plugin, Rendering};
 use crate::value::{Data, Node, Style, write};
@@ -26,7 +28,8 @@ impl Plugin for CloudFormation {
             if model.names(&["stacks", stack, "resources"]).is_empty() {
                 continue;
             }
-            let after: Vec<&String> = edges.get(stack).map(|e| e.keys().collect()).unwrap_or_default();
+            let after: Vec<&String> =
+                edges.get(stack).map(|e| e.keys().collect()).unwrap_or_default();
             let text = template(cx, model, stack, &after);
             made.insert(format!("stacks/{stack}.yaml"), Artifact::text(&cx.me.name, &text));
         }
@@ -38,7 +41,9 @@ fn template(cx: &Context<'_>, model: &Model, stack: &str, after: &[&String]) -> 
     let nowhere = Origin::file_start(&SourceFile::new("template", ""));
     let node = |value| Node::from_value(value, &nowhere);
     let name = &cx.config.name;
-    let description = model.entity(&["stacks", stack, "description"]).and_then(|e| e.body.as_str().map(str::to_owned));
+    let description = model
+        .entity(&["stacks", stack, "description"])
+        .and_then(|e| e.body.as_str().map(str::to_owned));
     let description = description.unwrap_or_else(|| format!("Kubernetes cluster {name}, {stack}"));
     let mut root = BTreeMap::from([
         ("AWSTemplateFormatVersion".to_owned(), node(json!("2010-09-09"))),
@@ -51,7 +56,12 @@ fn template(cx: &Context<'_>, model: &Model, stack: &str, after: &[&String]) -> 
     if !parameters.is_empty() {
         root.insert("Parameters".to_owned(), Node::new(Data::Map(parameters), nowhere.clone()));
     }
-    for (part, key) in [("mappings", "Mappings"), ("conditions", "Conditions"), ("resources", "Resources"), ("outputs", "Outputs")] {
+    for (part, key) in [
+        ("mappings", "Mappings"),
+        ("conditions", "Conditions"),
+        ("resources", "Resources"),
+        ("outputs", "Outputs"),
+    ] {
         let entities: BTreeMap<String, Node> = model
             .entities(&["stacks", stack, part])
             .map(|(id, entity)| {
@@ -75,7 +85,11 @@ fn head(cx: &Context<'_>, model: &Model, stack: &str) -> String {
         None => format!("Stack `{stack}`"),
     };
     let first = model.names(&["stacks", stack, "resources"]).first().map_or("Group", |id| id);
-    let id = if model.entity(&["stacks", stack, "resources", "Group"]).is_some() { "Group" } else { first };
+    let id = if model.entity(&["stacks", stack, "resources", "Group"]).is_some() {
+        "Group"
+    } else {
+        first
+    };
     format!(
         "# {title} of cluster {}. Written by `kaws render`: change\n\
          # cluster.yaml or a plugin instead. After each # is the plugin that owns what\n\
@@ -98,7 +112,8 @@ fn parameters(model: &Model, stack: &str, nowhere: &Origin) -> BTreeMap<String, 
         .collect();
     for (name, derived) in derived_parameters(model, stack) {
         let owners: Vec<String> = derived.owners.into_iter().collect();
-        let body = Node::from_value(json!({"Type": derived.kind}), nowhere).noted(owners.join(", "));
+        let body =
+            Node::from_value(json!({"Type": derived.kind}), nowhere).noted(owners.join(", "));
         all.entry(name).or_insert(body);
     }
     all
@@ -131,11 +146,32 @@ fn lowered(body: &Node, model: &Model, stack: &str) -> Node {
 /// Returns the keys that come first, as people write templates; the others follow by name.
 fn first_keys(path: &[&str]) -> &'static [&'static str] {
     match path {
-        [] => &["AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Mappings", "Conditions", "Resources", "Outputs"],
-        ["Resources", _] => &["Type", "Metadata", "Condition", "DependsOn", "DeletionPolicy", "UpdateReplacePolicy", "CreationPolicy", "UpdatePolicy", "Properties"],
+        [] => &[
+            "AWSTemplateFormatVersion",
+            "Description",
+            "Metadata",
+            "Parameters",
+            "Mappings",
+            "Conditions",
+            "Resources",
+            "Outputs",
+        ],
+        ["Resources", _] => &[
+            "Type",
+            "Metadata",
+            "Condition",
+            "DependsOn",
+            "DeletionPolicy",
+            "UpdateReplacePolicy",
+            "CreationPolicy",
+            "UpdatePolicy",
+            "Properties",
+        ],
         ["Outputs", _] => &["Description", "Value"],
         ["Parameters", _] => &["Type", "Description"],
-        [.., "Statement", "-"] => &["Sid", "Effect", "Principal", "Action", "Resource", "Condition"],
+        [.., "Statement", "-"] => {
+            &["Sid", "Effect", "Principal", "Action", "Resource", "Condition"]
+        }
         _ => &[],
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::group::{
-    Launch, creation_policy, image, launch_template, machine_tags, propagated, role, rolling_update, root_device,
-    user_data,
+    Launch, creation_policy, image, launch_template, machine_tags, propagated, role,
+    rolling_update, root_device, user_data,
 };
 use crate::config::Role;
 use crate::finding::{Findings, Outcome};
@@ -19,7 +19,9 @@ impl Plugin for ControlPlane {
     fn render(&self, cx: &Context<'_>, model: &Model, made: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
         let mut findings = Findings::new();
-        let Some(group) = cx.groups.iter().find(|g| g.role == Role::Controller) else { return Outcome::default() };
+        let Some(group) = cx.groups.iter().find(|g| g.role == Role::Controller) else {
+            return Outcome::default();
+        };
         let settings = &cx.config.control_plane;
         let me = cx.me.name.as_str();
         let description = format!("Kubernetes cluster {}, control plane", cx.config.name);
@@ -35,12 +37,18 @@ impl Plugin for ControlPlane {
             tags: Vec::new(),
         };
         let (template, from) = launch_template(cx, model, group, launch);
-        let made = out.contribution.put(me, ["stacks", &group.stack, "resources", "LaunchTemplate"], template);
+        let made = out.contribution.put(
+            me,
+            ["stacks", &group.stack, "resources", "LaunchTemplate"],
+            template,
+        );
         from.into_iter().for_each(|path| {
             made.from(path);
         });
         let values = model.values();
-        let value = |key: &str| values.at(&["network", key]).map(crate::value::Node::to_value).unwrap_or_default();
+        let value = |key: &str| {
+            values.at(&["network", key]).map(crate::value::Node::to_value).unwrap_or_default()
+        };
         let count = settings.count;
         let mut body = json!({
             "Type": "AWS::AutoScaling::AutoScalingGroup",
@@ -58,7 +66,9 @@ impl Plugin for ControlPlane {
                 "VPCZoneIdentifier": value("privateSubnetIds"),
             },
         });
-        if let Some(properties) = body.get_mut("Properties").and_then(serde_json::Value::as_object_mut) {
+        if let Some(properties) =
+            body.get_mut("Properties").and_then(serde_json::Value::as_object_mut)
+        {
             properties.insert("DesiredCapacity".to_owned(), count.to_string().into());
         }
         out.contribution.put(me, ["stacks", &group.stack, "resources", "Group"], body);

@@ -15,7 +15,8 @@ pub(super) struct Etcd;
 impl Plugin for Etcd {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
-        let arguments: String = arguments(model, "etcd").iter().map(|a| format!(" \\\n  {a}")).collect();
+        let arguments: String =
+            arguments(model, "etcd").iter().map(|a| format!(" \\\n  {a}")).collect();
         let content = format!(
             "[Unit]\nDescription=etcd, the state of Kubernetes cluster {}\nWants=network-online.target\n\
              After=network-online.target\nStartLimitIntervalSec=0\n\n\
@@ -27,7 +28,9 @@ impl Plugin for Etcd {
         let fill = crate::model::has_placeholder(&content);
         for group in cx.nodes() {
             let unit = json!({"content": content, "required": true, "fill": fill});
-            out.contribution.put(cx.me.name.as_str(), ["machines", &group.key, "units", "etcd.service"], unit).from(Path::of(["etcd", "flags"]));
+            out.contribution
+                .put(cx.me.name.as_str(), ["machines", &group.key, "units", "etcd.service"], unit)
+                .from(Path::of(["etcd", "flags"]));
         }
         Outcome::clean(out)
     }

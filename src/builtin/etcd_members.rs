@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 
 use super::group::{
-    Launch, SUSPENDED, creation_policy, image, launch_template, machine_tags, propagated, role, root_device, user_data,
-    volume_type,
+    Launch, SUSPENDED, creation_policy, image, launch_template, machine_tags, propagated, role,
+    root_device, user_data, volume_type,
 };
 use crate::config::{Group, Role};
 use crate::finding::{Findings, Outcome};
@@ -23,7 +23,9 @@ impl Plugin for EtcdMembers {
     fn render(&self, cx: &Context<'_>, model: &Model, made: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
         let mut findings = Findings::new();
-        let Some(group) = cx.groups.iter().find(|g| g.role == Role::Etcd) else { return Outcome::default() };
+        let Some(group) = cx.groups.iter().find(|g| g.role == Role::Etcd) else {
+            return Outcome::default();
+        };
         let me = cx.me.name.as_str();
         let description = format!("Kubernetes cluster {}, etcd", cx.config.name);
         out.contribution.put(me, ["stacks", &group.stack, "description"], json!(description));
@@ -58,11 +60,16 @@ impl Member<'_> {
 
     fn put(&self, out: &mut Rendering, what: &str, body: Value) {
         let id = self.id(what);
-        out.contribution.put(self.cx.me.name.as_str(), ["stacks", &self.group.stack, "resources", &id], body);
+        out.contribution.put(
+            self.cx.me.name.as_str(),
+            ["stacks", &self.group.stack, "resources", &id],
+            body,
+        );
     }
 
     fn tags(&self) -> Vec<(String, String)> {
-        let mut tags: std::collections::BTreeMap<String, String> = machine_tags(self.cx, self.group).into_iter().collect();
+        let mut tags: std::collections::BTreeMap<String, String> =
+            machine_tags(self.cx, self.group).into_iter().collect();
         tags.insert("Name".to_owned(), format!("{}-etcd-{}", self.cx.config.name, self.index));
         tags.insert("kaws/etcd-member".to_owned(), self.index.to_string());
         tags.into_iter().collect()
@@ -82,7 +89,11 @@ impl Member<'_> {
             "SubnetId": self.value(&["privateSubnets", self.zone]),
             "Tags": super::group::tag_list(&self.tags()),
         });
-        self.put(out, "Interface", json!({"Type": "AWS::EC2::NetworkInterface", "Properties": interface}));
+        self.put(
+            out,
+            "Interface",
+            json!({"Type": "AWS::EC2::NetworkInterface", "Properties": interface}),
+        );
         let record = json!({
             "HostedZoneId": self.value(&["privateZoneId"]),
             "Name": format!("etcd-{}.{}.", self.index, self.cx.config.private_zone()),
@@ -114,11 +125,23 @@ impl Member<'_> {
 
     fn machine(&self, model: &Model, made: &Artifacts, out: &mut Rendering) {
         let etcd = &self.cx.config.etcd;
-        let own = [("Member", json!(self.index.to_string())), ("Signal", json!(self.id("Group"))), ("Volume", json!({"Ref": self.id("Data")}))];
+        let own = [
+            ("Member", json!(self.index.to_string())),
+            ("Signal", json!(self.id("Group"))),
+            ("Volume", json!({"Ref": self.id("Data")})),
+        ];
         let launch = Launch {
             image: image(self.group, etcd.image.id.as_ref()),
             instance_type: Some(etcd.instance_type.clone()),
-            devices: root_device(self.group, &crate::config::Volume { iops: None, throughput: None, kind: crate::config::VolumeType::Gp3, size: crate::config::Size("20GiB".to_owned()) }),
+            devices: root_device(
+                self.group,
+                &crate::config::Volume {
+                    iops: None,
+                    throughput: None,
+                    kind: crate::config::VolumeType::Gp3,
+                    size: crate::config::Size("20GiB".to_owned()),
+                },
+            ),
             interface: json!({"DeviceIndex": 0, "NetworkInterfaceId": {"Ref": self.id("Interface")}}),
             user_data: user_data(model, made, self.group, &own),
             tags: Vec::new(),
@@ -130,7 +153,11 @@ impl Member<'_> {
                 {"ResourceType": "instance", "Tags": tags}, {"ResourceType": "volume", "Tags": tags}]);
         }
         let id = self.id("LaunchTemplate");
-        let made = out.contribution.put(self.cx.me.name.as_str(), ["stacks", &self.group.stack, "resources", &id], body);
+        let made = out.contribution.put(
+            self.cx.me.name.as_str(),
+            ["stacks", &self.group.stack, "resources", &id],
+            body,
+        );
         from.into_iter().for_each(|path| {
             made.from(path);
         });

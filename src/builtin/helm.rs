@@ -17,11 +17,15 @@ impl Plugin for Helm {
         let mut out = Rendering::default();
         for (name, entity) in model.entities(&["helm", "releases"]) {
             let owners = entity.owner_names().join(", ");
-            let head = format!("# Helm release {name} of cluster {}, from plugin {owners}.\n", cx.config.name);
+            let head = format!(
+                "# Helm release {name} of cluster {}, from plugin {owners}.\n",
+                cx.config.name
+            );
             let (release, values) = parts(cx, &entity.body);
             for (file, node) in [("release", &release), ("values", &values)] {
                 let text = format!("{head}{}", write(node, &Style::plain()));
-                out.artifacts.insert(format!("helm/{name}/{file}.yaml"), Artifact::text(&cx.me.name, &text));
+                out.artifacts
+                    .insert(format!("helm/{name}/{file}.yaml"), Artifact::text(&cx.me.name, &text));
             }
         }
         Outcome::clean(out)
@@ -36,7 +40,8 @@ fn parts(cx: &Context<'_>, body: &Node) -> (Node, Node) {
     if let Some(map) = release.as_map_mut() {
         values = map.remove("values").unwrap_or(values);
         let chart = map.get("chart").map(Node::to_value).unwrap_or_default();
-        let text = |key: &str| chart.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let text =
+            |key: &str| chart.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
         let pin = cx.lock.pin(&format!("chart/{}/{}", text("name"), text("version")), None);
         map.insert("digest".to_owned(), Node::from_value(json!(pin.map(|p| &p.value)), &nowhere));
     }

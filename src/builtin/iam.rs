@@ -24,7 +24,8 @@ impl Plugin for Iam {
         }
         let me = cx.me.name.as_str();
         let issuer = cx.config.issuer();
-        let description = format!("Kubernetes cluster {}, roles of service accounts", cx.config.name);
+        let description =
+            format!("Kubernetes cluster {}, roles of service accounts", cx.config.name);
         out.contribution.put(me, ["stacks", "iam", "description"], json!(description));
         let provider = json!({"Type": "AWS::IAM::OIDCProvider", "Properties": {"ClientIdList": ["sts.amazonaws.com"], "Url": issuer}});
         out.contribution.put(me, ["stacks", "iam", "resources", "Provider"], provider);
@@ -45,7 +46,14 @@ fn for_existing(cx: &Context<'_>, model: &Model, accounts: &[&str]) -> Outcome<R
         let statements = model.entities(&["iam", "serviceAccounts", account, "statements"]);
         let nodes: Vec<Node> = statements.map(|(sid, e)| with_sid(&e.body, sid)).collect();
         let file = format!("service-account-{}", account.replace('/', "-"));
-        super::group::for_existing(cx, &file, &format!("the service account {account}"), nodes, &mut out, &mut findings);
+        super::group::for_existing(
+            cx,
+            &file,
+            &format!("the service account {account}"),
+            nodes,
+            &mut out,
+            &mut findings,
+        );
     }
     Outcome { value: out, findings }
 }
@@ -77,23 +85,34 @@ fn role(cx: &Context<'_>, model: &Model, account: &str, issuer: &str, out: &mut 
     // The key of the condition holds the issuer, so it cannot be a function.
     let mut conditions = Map::new();
     conditions.insert(format!("{host}:aud"), json!("sts.amazonaws.com"));
-    conditions.insert(format!("{host}:sub"), json!(format!("system:serviceaccount:{namespace}:{name}")));
+    conditions
+        .insert(format!("{host}:sub"), json!(format!("system:serviceaccount:{namespace}:{name}")));
     let trust = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRoleWithWebIdentity",
         "Principal": {"Federated": {"Ref": "Provider"}}, "Condition": {"StringEquals": conditions}}]});
     let documents: Vec<Value> = statements.iter().map(|(body, _)| body.clone()).collect();
     let mut properties = json!({"AssumeRolePolicyDocument": trust, "Path": cx.config.iam.path,
         "Policies": [{"PolicyName": "kaws", "PolicyDocument": {"Version": "2012-10-17", "Statement": documents}}]});
-    if let (Some(arn), Some(map)) = (&cx.config.iam.permissions_boundary, properties.as_object_mut()) {
+    if let (Some(arn), Some(map)) =
+        (&cx.config.iam.permissions_boundary, properties.as_object_mut())
+    {
         map.insert("PermissionsBoundary".to_owned(), arn.clone().into());
     }
     let me = cx.me.name.as_str();
-    let made = out.contribution.put(me, ["stacks", "iam", "resources", &id], json!({"Type": "AWS::IAM::Role", "Properties": properties}));
+    let made = out.contribution.put(
+        me,
+        ["stacks", "iam", "resources", &id],
+        json!({"Type": "AWS::IAM::Role", "Properties": properties}),
+    );
     for path in from {
         made.from(path);
     }
-    let noted = made.body.at(&["Properties", "Policies", "0", "PolicyDocument", "Statement"]).is_some();
+    let noted =
+        made.body.at(&["Properties", "Policies", "0", "PolicyDocument", "Statement"]).is_some();
     if noted {
-        note(&mut made.body, &statements.iter().map(|(_, owners)| owners.as_str()).collect::<Vec<_>>());
+        note(
+            &mut made.body,
+            &statements.iter().map(|(_, owners)| owners.as_str()).collect::<Vec<_>>(),
+        );
     }
     let output = json!({"Value": {"Fn::GetAtt": [id, "Arn"]}});
     out.contribution.put(me, ["stacks", "iam", "outputs", &format!("{id}Arn")], output);

@@ -15,8 +15,10 @@ pub(super) struct KubeProxy;
 impl Plugin for KubeProxy {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
-        let mut config: Map<String, Value> =
-            model.entities(&["kubeProxy", "config"]).map(|(key, e)| (key.to_owned(), e.body.to_value())).collect();
+        let mut config: Map<String, Value> = model
+            .entities(&["kubeProxy", "config"])
+            .map(|(key, e)| (key.to_owned(), e.body.to_value()))
+            .collect();
         config.insert("apiVersion".to_owned(), "kubeproxy.config.k8s.io/v1alpha1".into());
         config.insert("kind".to_owned(), "KubeProxyConfiguration".into());
         let origin = Origin::file_start(&SourceFile::new("kube-proxy", ""));
@@ -24,7 +26,9 @@ impl Plugin for KubeProxy {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": text},
             "metadata": {"name": "kube-proxy", "namespace": "kube-system"}});
         let body = json!({"phase": "cni", "objects": {"config": object}});
-        out.contribution.put(cx.me.name.as_str(), ["manifests", "kube-proxy-config"], body).from(Path::of(["kubeProxy", "config"]));
+        out.contribution
+            .put(cx.me.name.as_str(), ["manifests", "kube-proxy-config"], body)
+            .from(Path::of(["kubeProxy", "config"]));
         Outcome::clean(out)
     }
 }

@@ -30,7 +30,10 @@ fn config(cx: &Context<'_>, model: &Model, group: &Group, out: &mut Contribution
     for key in model.names(&["kubelet", &group.key, "config"]) {
         let value = match model.branch(&["kubelet", &group.key, "config", key]) {
             Some(Branch::Leaf(entity)) => entity.body.to_value(),
-            _ => model.entities(&["kubelet", &group.key, "config", key]).map(|(k, e)| (k.to_owned(), e.body.to_value())).collect(),
+            _ => model
+                .entities(&["kubelet", &group.key, "config", key])
+                .map(|(k, e)| (k.to_owned(), e.body.to_value()))
+                .collect(),
         };
         config.insert(key.to_owned(), value);
     }
@@ -49,12 +52,26 @@ fn header(config: &mut Map<String, Value>) {
     config.insert("kind".to_owned(), "KubeletConfiguration".into());
 }
 
-fn put(cx: &Context<'_>, out: &mut Contribution, group: &Group, path: &str, config: Map<String, Value>, part: &str) {
+fn put(
+    cx: &Context<'_>,
+    out: &mut Contribution,
+    group: &Group,
+    path: &str,
+    config: Map<String, Value>,
+    part: &str,
+) {
     let origin = Origin::file_start(&SourceFile::new("kubelet", ""));
-    let style = Style { first_keys: &|path| if path.is_empty() { &["apiVersion", "kind"] } else { &[] }, ..Style::plain() };
+    let style = Style {
+        first_keys: &|path| if path.is_empty() { &["apiVersion", "kind"] } else { &[] },
+        ..Style::plain()
+    };
     let content = write(&Node::from_value(Value::Object(config), &origin), &style);
     let fill = crate::model::has_placeholder(&content);
-    let made = out.put(cx.me.name.as_str(), ["machines", &group.key, "files", path], json!({"content": content, "fill": fill}));
+    let made = out.put(
+        cx.me.name.as_str(),
+        ["machines", &group.key, "files", path],
+        json!({"content": content, "fill": fill}),
+    );
     made.from(Path::of(["kubelet", group.key.as_str(), part]));
 }
 
@@ -98,6 +115,10 @@ fn labels(cx: &Context<'_>, model: &Model, group: &Group, out: &mut Contribution
     }
     let labels: Vec<String> = all.iter().map(|(k, v)| format!("{k}={v}")).collect();
     let content = format!("KUBELET_LABELS={}\n", labels.join(","));
-    let made = out.put(cx.me.name.as_str(), ["machines", &group.key, "files", "/etc/kaws/kubelet.env"], json!({"content": content}));
+    let made = out.put(
+        cx.me.name.as_str(),
+        ["machines", &group.key, "files", "/etc/kaws/kubelet.env"],
+        json!({"content": content}),
+    );
     made.from(Path::of(["kubelet", group.key.as_str(), "labels"]));
 }

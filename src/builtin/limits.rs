@@ -30,13 +30,32 @@ impl Plugin for Limits {
     fn render(&self, cx: &Context<'_>, model: &Model, made: &Artifacts) -> Outcome<Rendering> {
         let mut findings = Findings::new();
         for (path, artifact) in made {
-            if let Some(stack) = path.strip_prefix("stacks/").and_then(|p| p.strip_suffix(".yaml")) {
+            if let Some(stack) = path.strip_prefix("stacks/").and_then(|p| p.strip_suffix(".yaml"))
+            {
                 let limit = if stack == "state" { INLINE } else { FROM_S3 };
-                over(&mut findings, "limits/template-size", &format!("the template of {stack} has"), artifact.bytes.len(), limit, "bytes", &largest(model, stack));
+                over(
+                    &mut findings,
+                    "limits/template-size",
+                    &format!("the template of {stack} has"),
+                    artifact.bytes.len(),
+                    limit,
+                    "bytes",
+                    &largest(model, stack),
+                );
                 stack_counts(model, stack, &mut findings);
             }
-            if let Some(folder) = path.strip_prefix("nodes/").and_then(|p| p.strip_suffix("/user-data")) {
-                over(&mut findings, "limits/user-data", &format!("the user data of {folder} has"), artifact.bytes.len(), USER_DATA, "bytes", "");
+            if let Some(folder) =
+                path.strip_prefix("nodes/").and_then(|p| p.strip_suffix("/user-data"))
+            {
+                over(
+                    &mut findings,
+                    "limits/user-data",
+                    &format!("the user data of {folder} has"),
+                    artifact.bytes.len(),
+                    USER_DATA,
+                    "bytes",
+                    "",
+                );
             }
         }
         for group in cx.groups {
@@ -45,9 +64,15 @@ impl Plugin for Limits {
         for group in model.names(&["securityGroups"]) {
             let count = model.names(&["securityGroups", group, "ingress"]).len();
             if count > RULES {
-                let text = format!("the security group {group} has {count} rules, and AWS allows {RULES} by default");
+                let text = format!(
+                    "the security group {group} has {count} rules, and AWS allows {RULES} by default"
+                );
                 let owners = owners(model, &["securityGroups", group, "ingress"]);
-                findings.push(Finding::warning("limits/security-group-rules", text).note(owners).about(format!("securityGroups.{group}")));
+                findings.push(
+                    Finding::warning("limits/security-group-rules", text)
+                        .note(owners)
+                        .about(format!("securityGroups.{group}")),
+                );
             }
         }
         Outcome { value: Rendering::default(), findings }
@@ -56,29 +81,61 @@ impl Plugin for Limits {
 
 fn stack_counts(model: &Model, stack: &str, findings: &mut Findings) {
     let resources = model.names(&["stacks", stack, "resources"]).len();
-    let parameters = derived_parameters(model, stack).len() + model.names(&["stacks", stack, "parameters"]).len();
+    let parameters = derived_parameters(model, stack).len()
+        + model.names(&["stacks", stack, "parameters"]).len();
     let outputs = model.names(&["stacks", stack, "outputs"]).len();
     let who = |part: &str| owners(model, &["stacks", stack, part]);
     let subject = format!("the stack {stack} has");
-    over(findings, "limits/resources", &subject, resources, RESOURCES, "resources", &who("resources"));
+    over(
+        findings,
+        "limits/resources",
+        &subject,
+        resources,
+        RESOURCES,
+        "resources",
+        &who("resources"),
+    );
     over(findings, "limits/parameters", &subject, parameters, PARAMETERS, "parameters", "");
     over(findings, "limits/outputs", &subject, outputs, OUTPUTS, "outputs", &who("outputs"));
 }
 
 fn policies(model: &Model, group: &str, findings: &mut Findings) {
     let statements = model.entities(&["iam", group, "statements"]);
-    let size: usize = statements.map(|(sid, e)| sid.len() + 9 + e.body.to_value().to_string().len()).sum();
+    let size: usize =
+        statements.map(|(sid, e)| sid.len() + 9 + e.body.to_value().to_string().len()).sum();
     let subject = format!("the inline policy of {group} has");
-    over(findings, "limits/policy-size", &subject, size, POLICY, "characters", &owners(model, &["iam", group, "statements"]));
+    over(
+        findings,
+        "limits/policy-size",
+        &subject,
+        size,
+        POLICY,
+        "characters",
+        &owners(model, &["iam", group, "statements"]),
+    );
     let managed = model.names(&["iam", group, "managedPolicies"]).len();
     if managed > MANAGED_POLICIES {
-        let text = format!("the role of {group} has {managed} managed policies, and AWS attaches {MANAGED_POLICIES} by default");
+        let text = format!(
+            "the role of {group} has {managed} managed policies, and AWS attaches {MANAGED_POLICIES} by default"
+        );
         let owners = owners(model, &["iam", group, "managedPolicies"]);
-        findings.push(Finding::warning("limits/managed-policies", text).note(owners).about(format!("iam.{group}.managedPolicies")));
+        findings.push(
+            Finding::warning("limits/managed-policies", text)
+                .note(owners)
+                .about(format!("iam.{group}.managedPolicies")),
+        );
     }
 }
 
-fn over(findings: &mut Findings, code: &str, subject: &str, size: usize, limit: usize, unit: &str, who: &str) {
+fn over(
+    findings: &mut Findings,
+    code: &str,
+    subject: &str,
+    size: usize,
+    limit: usize,
+    unit: &str,
+    who: &str,
+) {
     if size <= limit {
         return;
     }

@@ -19,15 +19,29 @@ impl Plugin for Manifests {
             let phase = entity.body.get("phase").and_then(Node::as_str).unwrap_or("apps");
             let number = PHASES.iter().position(|p| *p == phase).unwrap_or(PHASES.len());
             let owners = entity.owner_names().join(", ");
-            let mut text = format!("# Objects of cluster {}, from plugin {owners}; phase {phase}.\n", cx.config.name);
-            for (i, object) in entity.body.get("objects").and_then(Node::as_map).into_iter().flatten().map(|(_, o)| o).enumerate() {
+            let mut text = format!(
+                "# Objects of cluster {}, from plugin {owners}; phase {phase}.\n",
+                cx.config.name
+            );
+            for (i, object) in entity
+                .body
+                .get("objects")
+                .and_then(Node::as_map)
+                .into_iter()
+                .flatten()
+                .map(|(_, o)| o)
+                .enumerate()
+            {
                 if i > 0 {
                     text.push_str("---\n");
                 }
                 let style = Style { first_keys: &first_keys, ..Style::plain() };
                 text.push_str(&write(&filled(object), &style));
             }
-            out.artifacts.insert(format!("manifests/{number}0-{name}.yaml"), Artifact::text(&cx.me.name, &text));
+            out.artifacts.insert(
+                format!("manifests/{number}0-{name}.yaml"),
+                Artifact::text(&cx.me.name, &text),
+            );
         }
         Outcome::clean(out)
     }

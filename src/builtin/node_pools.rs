@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::group::{
-    Launch, creation_policy, image, launch_template, machine_tags, propagated, role, rolling_update, root_device,
-    user_data,
+    Launch, creation_policy, image, launch_template, machine_tags, propagated, role,
+    rolling_update, root_device, user_data,
 };
 use super::network::{group_logical_id, ingress, port_range, touches_pool};
 use crate::config::{Group, NodePool, RollBy};
@@ -26,7 +26,10 @@ impl Plugin for NodePools {
         let mut findings = Findings::new();
         let values = model.values();
         for group in cx.groups {
-            let Some(pool) = group.pool.as_ref().and_then(|name| cx.config.node_pools.get(name)) else { continue };
+            let Some(pool) = group.pool.as_ref().and_then(|name| cx.config.node_pools.get(name))
+            else {
+                continue;
+            };
             let name = group.label();
             let description = format!("Kubernetes cluster {}, node pool {name}", cx.config.name);
             let me = cx.me.name.as_str();
@@ -41,7 +44,14 @@ impl Plugin for NodePools {
     }
 }
 
-fn template(cx: &Context<'_>, model: &Model, made: &Artifacts, group: &Group, pool: &NodePool, out: &mut Rendering) {
+fn template(
+    cx: &Context<'_>,
+    model: &Model,
+    made: &Artifacts,
+    group: &Group,
+    pool: &NodePool,
+    out: &mut Rendering,
+) {
     let one_type = pool.instance_types.len() == 1 && pool.spot.is_none();
     let launch = Launch {
         image: image(group, pool.image.id.as_ref()),
@@ -54,13 +64,20 @@ fn template(cx: &Context<'_>, model: &Model, made: &Artifacts, group: &Group, po
     };
     let (template, from) = launch_template(cx, model, group, launch);
     let me = cx.me.name.as_str();
-    let made = out.contribution.put(me, ["stacks", &group.stack, "resources", "LaunchTemplate"], template);
+    let made =
+        out.contribution.put(me, ["stacks", &group.stack, "resources", "LaunchTemplate"], template);
     from.into_iter().for_each(|path| {
         made.from(path);
     });
 }
 
-fn scaling_group(cx: &Context<'_>, values: &Node, group: &Group, pool: &NodePool, out: &mut Rendering) {
+fn scaling_group(
+    cx: &Context<'_>,
+    values: &Node,
+    group: &Group,
+    pool: &NodePool,
+    out: &mut Rendering,
+) {
     let subnets: Vec<Value> = pool
         .zones
         .as_ref()
@@ -99,23 +116,33 @@ fn scaling_group(cx: &Context<'_>, values: &Node, group: &Group, pool: &NodePool
         if pool.roll.by == RollBy::Cloudformation {
             // With room to grow the new machines come first; a pool at its largest gives up a batch.
             let room = pool.size.max - pool.size.min;
-            let keep = if room >= pool.roll.batch { pool.size.min } else { pool.size.min.saturating_sub(pool.roll.batch) };
+            let keep = if room >= pool.roll.batch {
+                pool.size.min
+            } else {
+                pool.size.min.saturating_sub(pool.roll.batch)
+            };
             let keep = keep.min(pool.size.max.saturating_sub(1));
-            map.insert("UpdatePolicy".to_owned(), rolling_update(pool.roll.batch, keep, &pool.timeout));
+            map.insert(
+                "UpdatePolicy".to_owned(),
+                rolling_update(pool.roll.batch, keep, &pool.timeout),
+            );
         }
     }
     out.contribution.put(cx.me.name.as_str(), ["stacks", &group.stack, "resources", "Group"], body);
 }
 
 fn mixed(pool: &NodePool, template: &Value) -> Value {
-    let overrides: Vec<Value> = pool.instance_types.iter().map(|t| json!({"InstanceType": t})).collect();
+    let overrides: Vec<Value> =
+        pool.instance_types.iter().map(|t| json!({"InstanceType": t})).collect();
     let distribution = match &pool.spot {
         Some(spot) => json!({
             "OnDemandBaseCapacity": spot.on_demand_base,
             "OnDemandPercentageAboveBaseCapacity": spot.on_demand_percentage,
             "SpotAllocationStrategy": spot.strategy.as_str(),
         }),
-        None => json!({"OnDemandAllocationStrategy": "prioritized", "OnDemandPercentageAboveBaseCapacity": 100}),
+        None => {
+            json!({"OnDemandAllocationStrategy": "prioritized", "OnDemandPercentageAboveBaseCapacity": 100})
+        }
     };
     json!({"InstancesDistribution": distribution,
         "LaunchTemplate": {"LaunchTemplateSpecification": template, "Overrides": overrides}})
@@ -130,13 +157,17 @@ fn autoscaler_tags(cx: &Context<'_>, group: &Group, pool: &NodePool) -> Vec<(Str
     let mut tags = BTreeMap::from([
         (format!("{prefix}/{}", cx.config.name), "owned".to_owned()),
         (format!("{prefix}/enabled"), "true".to_owned()),
-        (format!("{prefix}/node-template/label/kubernetes.io/arch"), group.arch.as_str().to_owned()),
+        (
+            format!("{prefix}/node-template/label/kubernetes.io/arch"),
+            group.arch.as_str().to_owned(),
+        ),
     ]);
     for (label, value) in &pool.labels {
         tags.insert(format!("{prefix}/node-template/label/{label}"), value.clone());
     }
     for (taint, body) in &pool.taints {
-        let value = format!("{}:{}", body.value.as_deref().unwrap_or_default(), body.effect.as_str());
+        let value =
+            format!("{}:{}", body.value.as_deref().unwrap_or_default(), body.effect.as_str());
         tags.insert(format!("{prefix}/node-template/taint/{taint}"), value);
     }
     tags.into_iter().collect()
@@ -163,12 +194,17 @@ fn rules(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
     let mut seen: BTreeMap<(String, String), String> = BTreeMap::new();
     for target in model.names(&["securityGroups"]) {
         for (name, entity) in model.entities(&["securityGroups", target, "ingress"]) {
-            let Ok(rule) = serde_json::from_value::<Rule>(Node::to_value(&entity.body)) else { continue };
+            let Ok(rule) = serde_json::from_value::<Rule>(Node::to_value(&entity.body)) else {
+                continue;
+            };
             if !touches_pool(target, &rule) {
                 continue;
             }
             let source = rule.from.group.clone();
-            let pools = [Some(target), source.as_deref()].into_iter().flatten().filter(|g| g.starts_with("pool:"));
+            let pools = [Some(target), source.as_deref()]
+                .into_iter()
+                .flatten()
+                .filter(|g| g.starts_with("pool:"));
             let home = pools.max().unwrap_or(target).to_owned();
             let stack = format!("pool-{}", home.trim_start_matches("pool:"));
             let id = if target == home {
@@ -186,9 +222,12 @@ fn rules(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
                 continue;
             }
             seen.insert((stack.clone(), tuple), id.clone());
-            let properties = ingress(&rule, reference(target, &home), source.map(|s| reference(&s, &home)));
+            let properties =
+                ingress(&rule, reference(target, &home), source.map(|s| reference(&s, &home)));
             let body = json!({"Type": "AWS::EC2::SecurityGroupIngress", "Properties": properties});
-            out.contribution.put(cx.me.name.as_str(), ["stacks", &stack, "resources", &id], body).from(path);
+            out.contribution
+                .put(cx.me.name.as_str(), ["stacks", &stack, "resources", &id], body)
+                .from(path);
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::finding::{Finding, Findings, Outcome};
 use crate::model::{Entity, Model};
+use crate::origin::Origin;
 use crate::plugin::{Artifacts, Context, Plugin, Rendering};
 use crate::value::Node;
 
@@ -27,9 +28,9 @@ impl Plugin for Policy {
 fn resource(id: &str, entity: &Entity, findings: &mut Findings) {
     let body = entity.body.to_value();
     let properties = &body["Properties"];
-    let mut warn = |code: &str, text: String| {
-        let owner = &entity.owners[0];
-        findings.push(Finding::warning(code, text).at(owner.origin()).about(id.to_owned()));
+    let whole = entity.owners[0].origin().clone();
+    let mut warn = |code: &str, text: String, at: &Origin| {
+        findings.push(Finding::warning(code, text).at(at).about(id.to_owned()));
     };
     match body["Type"].as_str().unwrap_or_default() {
         "AWS::EC2::SecurityGroupIngress" if open(properties) => {
@@ -37,18 +38,26 @@ fn resource(id: &str, entity: &Entity, findings: &mut Findings) {
             // The API's own openness is said where it is set: api.allowedCIDRs.
             if !id.starts_with("network/ApiIngressAllowed") {
                 let port = to.map_or_else(|| "every port".to_owned(), |p| format!("port {p}"));
-                warn("policy/open-ingress", format!("{id} lets the whole internet reach {port}"));
+                warn(
+                    "policy/open-ingress",
+                    format!("{id} lets the whole internet reach {port}"),
+                    &whole,
+                );
             }
         }
         "AWS::S3::Bucket" if !blocks_public(properties) && !is_meant_public(&body) => {
-            warn("policy/public-bucket", format!("the bucket {id} does not block public access"));
+            warn(
+                "policy/public-bucket",
+                format!("the bucket {id} does not block public access"),
+                &whole,
+            );
         }
         "AWS::EC2::Volume" if properties["Encrypted"] != Value::Bool(true) => {
-            warn("policy/unencrypted-volume", format!("the volume {id} is not encrypted"));
+            warn("policy/unencrypted-volume", format!("the volume {id} is not encrypted"), &whole);
         }
         "AWS::IAM::Role" | "AWS::IAM::Policy" | "AWS::IAM::ManagedPolicy" => {
-            for action in wildcard_actions(&entity.body) {
-                warn("policy/wildcard-action", format!("{id} allows {action}"));
+            for (action, origin) in wildcard_actions(&entity.body) {
+                warn("policy/wildcard-action", format!("{id} allows {action}"), &origin);
             }
         }
         _ => {}
@@ -61,7 +70,9 @@ fn open(properties: &Value) -> bool {
 
 fn blocks_public(properties: &Value) -> bool {
     let block = &properties["PublicAccessBlockConfiguration"];
-    ["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"].iter().all(|k| block[*k] == Value::Bool(true))
+    ["BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets"]
+        .iter()
+        .all(|k| block[*k] == Value::Bool(true))
 }
 
 /// A resource can say of itself that all may read it: Metadata.kaws.public, with the reason.
@@ -69,14 +80,19 @@ fn is_meant_public(body: &Value) -> bool {
     body["Metadata"]["kaws"]["public"].is_string()
 }
 
-/// Returns the actions of allowing statements that end in `*` alone.
-fn wildcard_actions(body: &Node) -> Vec<String> {
+/// Returns the actions of allowing statements that end in `*` alone, and where they are written.
+fn wildcard_actions(body: &Node) -> Vec<(String, Origin)> {
     let mut found = Vec::new();
     body.walk(&mut |part| {
         let allows = part.get("Effect").and_then(Node::as_str) == Some("Allow");
         let Some(action) = part.get("Action").filter(|_| allows) else { return };
         let all = action.as_list().map_or_else(|| vec![action], |items| items.iter().collect());
-        found.extend(all.iter().filter_map(|a| a.as_str()).filter(|a| *a == "*" || a.ends_with(":*")).map(str::to_owned));
+        let wide = |a: &&&Node| a.as_str().is_some_and(|text| text == "*" || text.ends_with(":*"));
+        found.extend(
+            all.iter()
+                .filter(wide)
+                .map(|a| (a.as_str().unwrap_or_default().to_owned(), a.origin.clone())),
+        );
     });
     found.sort();
     found.dedup();

@@ -22,7 +22,15 @@ pub(super) struct Scheduler;
 impl Plugin for ControllerManager {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
-        let pod = Pod { name: "kube-controller-manager", section: "controllerManager", port: 10257, volumes: volumes(&[("pki", "/etc/kubernetes/pki"), ("kubeconfig", "/etc/kubernetes/controller-manager.kubeconfig")]) };
+        let pod = Pod {
+            name: "kube-controller-manager",
+            section: "controllerManager",
+            port: 10257,
+            volumes: volumes(&[
+                ("pki", "/etc/kubernetes/pki"),
+                ("kubeconfig", "/etc/kubernetes/controller-manager.kubeconfig"),
+            ]),
+        };
         pod.put(cx, model, &mut out);
         Outcome::clean(out)
     }
@@ -31,20 +39,37 @@ impl Plugin for ControllerManager {
 impl Plugin for Scheduler {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
-        let profiles: Vec<Value> = model.entities(&["scheduler", "profiles"]).map(|(name, e)| {
-            let mut profile = e.body.to_value();
-            if let Some(map) = profile.as_object_mut() {
-                map.insert("schedulerName".to_owned(), name.into());
-            }
-            profile
-        }).collect();
+        let profiles: Vec<Value> = model
+            .entities(&["scheduler", "profiles"])
+            .map(|(name, e)| {
+                let mut profile = e.body.to_value();
+                if let Some(map) = profile.as_object_mut() {
+                    map.insert("schedulerName".to_owned(), name.into());
+                }
+                profile
+            })
+            .collect();
         let mut config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.kubeconfig"}, "leaderElection": {"leaderElect": true}});
         if let (false, Some(map)) = (profiles.is_empty(), config.as_object_mut()) {
             map.insert("profiles".to_owned(), profiles.into());
         }
-        file(cx, &mut out, "/etc/kubernetes/scheduler.yaml", &config, &[Path::of(["scheduler", "profiles"])]);
-        let pod = Pod { name: "kube-scheduler", section: "scheduler", port: 10259, volumes: volumes(&[("config", "/etc/kubernetes/scheduler.yaml"), ("kubeconfig", "/etc/kubernetes/scheduler.kubeconfig")]) };
+        file(
+            cx,
+            &mut out,
+            "/etc/kubernetes/scheduler.yaml",
+            &config,
+            &[Path::of(["scheduler", "profiles"])],
+        );
+        let pod = Pod {
+            name: "kube-scheduler",
+            section: "scheduler",
+            port: 10259,
+            volumes: volumes(&[
+                ("config", "/etc/kubernetes/scheduler.yaml"),
+                ("kubeconfig", "/etc/kubernetes/scheduler.kubeconfig"),
+            ]),
+        };
         pod.put(cx, model, &mut out);
         Outcome::clean(out)
     }
@@ -63,7 +88,12 @@ pub(super) struct Pod {
 }
 
 fn volumes(list: &[(&str, &str)]) -> Vec<(String, HostVolumeForm)> {
-    let form = |path: &str| HostVolumeForm { path: path.to_owned(), mount_path: None, read_only: true, kind: if path.contains('.') { "File" } else { "Directory" }.to_owned() };
+    let form = |path: &str| HostVolumeForm {
+        path: path.to_owned(),
+        mount_path: None,
+        read_only: true,
+        kind: if path.contains('.') { "File" } else { "Directory" }.to_owned(),
+    };
     list.iter().map(|(name, path)| ((*name).to_owned(), form(path))).collect()
 }
 
@@ -73,9 +103,12 @@ impl Pod {
         let arguments = arguments(model, self.section);
         let from: Vec<Path> = vec![Path::of([self.section])];
         let name = self.name;
-        let probe = |path: &str, threshold: u32| json!({"httpGet": {"host": "127.0.0.1", "path": path, "port": self.port, "scheme": "HTTPS"},
-            "failureThreshold": threshold, "periodSeconds": 10, "timeoutSeconds": 15});
-        let (live, ready) = if name == "kube-apiserver" { ("/livez", "/readyz") } else { ("/healthz", "/healthz") };
+        let probe = |path: &str, threshold: u32| {
+            json!({"httpGet": {"host": "127.0.0.1", "path": path, "port": self.port, "scheme": "HTTPS"},
+            "failureThreshold": threshold, "periodSeconds": 10, "timeoutSeconds": 15})
+        };
+        let (live, ready) =
+            if name == "kube-apiserver" { ("/livez", "/readyz") } else { ("/healthz", "/healthz") };
         let mut command = vec![json!(name)];
         command.extend(arguments.into_iter().map(Value::from));
         let mounts: Vec<Value> = self.volumes.iter().map(|(volume, form)| {
@@ -104,14 +137,28 @@ impl Pod {
 }
 
 /// Puts a YAML file on the controllers.
-pub(super) fn file(cx: &Context<'_>, out: &mut Rendering, path: &str, value: &Value, from: &[Path]) {
+pub(super) fn file(
+    cx: &Context<'_>,
+    out: &mut Rendering,
+    path: &str,
+    value: &Value,
+    from: &[Path],
+) {
     let Some(group) = controllers(cx) else { return };
     let origin = Origin::file_start(&SourceFile::new("pod", ""));
-    let style = Style { first_keys: &|path| if path.is_empty() { &["apiVersion", "kind", "metadata"] } else { &[] }, ..Style::plain() };
+    let style = Style {
+        first_keys: &|path| if path.is_empty() { &["apiVersion", "kind", "metadata"] } else { &[] },
+        ..Style::plain()
+    };
     let content = write(&Node::from_value(value.clone(), &origin), &style);
     let fill = crate::model::has_placeholder(&content);
-    let mode = if content.contains("@{secret ") || content.contains("@{pki ") { "0600" } else { "0644" };
-    let made = out.contribution.put(cx.me.name.as_str(), ["machines", &group.key, "files", path], json!({"content": content, "mode": mode, "fill": fill}));
+    let mode =
+        if content.contains("@{secret ") || content.contains("@{pki ") { "0600" } else { "0644" };
+    let made = out.contribution.put(
+        cx.me.name.as_str(),
+        ["machines", &group.key, "files", path],
+        json!({"content": content, "mode": mode, "fill": fill}),
+    );
     for path in from {
         made.from(path.clone());
     }
@@ -131,14 +178,27 @@ pub(super) fn arguments(model: &Model, section: &str) -> Vec<String> {
             Some(Branch::Map(_)) => {
                 let items: Vec<(&str, String)> = model
                     .entities(&[section, "flags", name])
-                    .filter(|(_, e)| e.body.as_bool() != Some(false) || flag_kind(section, name) == FlagKind::Map)
+                    .filter(|(_, e)| {
+                        e.body.as_bool() != Some(false) || flag_kind(section, name) == FlagKind::Map
+                    })
                     .map(|(item, e)| (item, text(&e.body)))
                     .collect();
-                let pairs = |separator: &str| items.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(separator);
+                let pairs = |separator: &str| {
+                    items
+                        .iter()
+                        .map(|(k, v)| format!("{k}={v}"))
+                        .collect::<Vec<_>>()
+                        .join(separator)
+                };
                 match flag_kind(section, name) {
-                    FlagKind::Repeated => all.extend(items.iter().map(|(item, _)| format!("--{name}={item}"))),
+                    FlagKind::Repeated => {
+                        all.extend(items.iter().map(|(item, _)| format!("--{name}={item}")))
+                    }
                     FlagKind::Map => all.push(format!("--{name}={}", pairs(","))),
-                    _ => all.push(format!("--{name}={}", items.iter().map(|(item, _)| *item).collect::<Vec<_>>().join(","))),
+                    _ => all.push(format!(
+                        "--{name}={}",
+                        items.iter().map(|(item, _)| *item).collect::<Vec<_>>().join(",")
+                    )),
                 }
             }
             None => {}

@@ -27,8 +27,10 @@ pub(super) fn run(what: &str, common: &Common) -> Exit {
     };
     let Some(path) = target(what, &run.rendered.model) else { return unknown(what, &run) };
     let places = places(&path, &run.rendered.model);
-    let found: Vec<(Path, &Entity)> =
-        places.iter().filter_map(|p| Some((p.clone(), run.rendered.model.entity(&p.segments())?))).collect();
+    let found: Vec<(Path, &Entity)> = places
+        .iter()
+        .filter_map(|p| Some((p.clone(), run.rendered.model.entity(&p.segments())?)))
+        .collect();
     if found.is_empty() {
         return branch(&path, common, &run).unwrap_or_else(|| unknown(what, &run));
     }
@@ -41,7 +43,9 @@ pub(super) fn run(what: &str, common: &Common) -> Exit {
 
 /// Returns the path a text names: one of the model, or `STACK/LOGICAL_ID`.
 fn target(what: &str, model: &Model) -> Option<Path> {
-    if let Some((stack, id)) = what.split_once('/').filter(|(s, id)| !s.contains(['.', '[']) && id.starts_with(|c: char| c.is_ascii_uppercase())) {
+    if let Some((stack, id)) = what.split_once('/').filter(|(s, id)| {
+        !s.contains(['.', '[']) && id.starts_with(|c: char| c.is_ascii_uppercase())
+    }) {
         let parts = ["resources", "parameters", "outputs"];
         let found = parts.iter().find(|part| model.entity(&["stacks", stack, part, id]).is_some());
         return found.map(|part| Path::of(["stacks", stack, *part, id]));
@@ -54,11 +58,15 @@ fn places(path: &Path, model: &Model) -> Vec<Path> {
     let all_pools = path.0.get(1).is_some_and(|g| g == "worker") && path.0[0] != "securityGroups";
     let paths: Vec<Path> = if all_pools {
         let pools = model.names(&[path.0[0].as_str()]);
-        pools.iter().filter(|p| p.starts_with("pool:")).map(|pool| {
-            let mut path = path.clone();
-            (*pool).clone_into(&mut path.0[1]);
-            path
-        }).collect()
+        pools
+            .iter()
+            .filter(|p| p.starts_with("pool:"))
+            .map(|pool| {
+                let mut path = path.clone();
+                (*pool).clone_into(&mut path.0[1]);
+                path
+            })
+            .collect()
     } else {
         vec![path.clone()]
     };
@@ -75,14 +83,18 @@ fn unknown(what: &str, run: &Run) -> Exit {
     say_error(&format!("nothing is at `{what}`, and no code has that name"));
     let model = &run.rendered.model;
     if let Ok(path) = Path::parse(what) {
-        let depth = (0..path.0.len()).rev().find(|n| model.branch(&path.segments()[..*n]).is_some()).unwrap_or(0);
+        let depth = (0..path.0.len())
+            .rev()
+            .find(|n| model.branch(&path.segments()[..*n]).is_some())
+            .unwrap_or(0);
         let names = model.names(&path.segments()[..depth]);
         let before = Path(path.0[..depth].to_vec());
         if let Some(near) = path.0.get(depth).and_then(|w| did_you_mean(w, names.iter().copied())) {
             say_error(&format!("did you mean {}?", before.join(near)));
         } else if !names.is_empty() {
             let shown: Vec<&str> = names.iter().take(12).copied().collect();
-            let head = if depth == 0 { "the model has".to_owned() } else { format!("{before} has") };
+            let head =
+                if depth == 0 { "the model has".to_owned() } else { format!("{before} has") };
             say_error(&format!("{head}: {}", shown.join(", ")));
         }
     }
@@ -98,7 +110,11 @@ fn branch(path: &Path, common: &Common, run: &Run) -> Option<Exit> {
         rows.push((Path::of(at.iter().copied()).to_string(), entity.owner_names().join(", ")));
     });
     match common.output {
-        Output::Json => say(&rows.iter().map(|(p, o)| json!({"path": p, "owners": o})).collect::<Value>().to_string()),
+        Output::Json => say(&rows
+            .iter()
+            .map(|(p, o)| json!({"path": p, "owners": o}))
+            .collect::<Value>()
+            .to_string()),
         Output::Text => {
             say(&format!("{path}: {} entities", rows.len()));
             rows.iter().for_each(|(path, owners)| say(&format!("  {path}  {owners}")));
@@ -119,11 +135,19 @@ fn text(path: &Path, found: &[(Path, &Entity)], run: &Run) -> String {
     for patch in entity.history.iter().flat_map(|h| h.patches.iter().rev()) {
         let value = patch.patch.value.as_ref().and_then(inline).unwrap_or_default();
         out.push_str(&format!("  {value:>width$}  {}\n", patch.patch.origin));
-        let why = format!("patch {}: {}", patch.patch.name.trim_start_matches("cluster/"), patch.patch.why);
+        let why = format!(
+            "patch {}: {}",
+            patch.patch.name.trim_start_matches("cluster/"),
+            patch.patch.why
+        );
         out.push_str(&wrapped(&why, width + 4));
         if let (Some(was), Some(before)) = (&patch.patch.was, &patch.before) {
-            let (was, before) = (inline(was).unwrap_or_default(), inline(before).unwrap_or_default());
-            out.push_str(&wrapped(&format!("It expects {was} to be there before it, and {before} is."), width + 4));
+            let (was, before) =
+                (inline(was).unwrap_or_default(), inline(before).unwrap_or_default());
+            out.push_str(&wrapped(
+                &format!("It expects {was} to be there before it, and {before} is."),
+                width + 4,
+            ));
         }
     }
     for owner in &entity.owners {
@@ -133,17 +157,23 @@ fn text(path: &Path, found: &[(Path, &Entity)], run: &Run) -> String {
     for (claimant, why) in entity.history.iter().flat_map(|h| h.yielded.iter()) {
         out.push_str(&format!("{}   {why}\n", line(claimant, width, &[], run)));
     }
-    let from: Vec<String> = entity.owners.iter().flat_map(|o| o.from.iter().map(ToString::to_string)).collect();
+    let from: Vec<String> =
+        entity.owners.iter().flat_map(|o| o.from.iter().map(ToString::to_string)).collect();
     if !from.is_empty() {
         out.push_str("\n  made from");
         from.iter().take(12).enumerate().for_each(|(i, f)| {
-            out.push_str(&format!("{}{f}\n", if i == 0 { "         " } else { "                    " }));
+            out.push_str(&format!(
+                "{}{f}\n",
+                if i == 0 { "         " } else { "                    " }
+            ));
         });
         if from.len() > 12 {
             out.push_str(&format!("                    and {} more\n", from.len() - 12));
         }
     }
-    let places: Vec<String> = found.iter().flat_map(|(p, _)| lands(p, run)).collect();
+    let mut places: Vec<String> = found.iter().flat_map(|(p, _)| lands(p, run)).collect();
+    places.sort();
+    places.dedup();
     for (i, place) in places.iter().take(8).enumerate() {
         let head = if i == 0 { "\n  rendered into     " } else { "                    " };
         out.push_str(&format!("{head}{place}\n"));
@@ -158,12 +188,19 @@ fn text(path: &Path, found: &[(Path, &Entity)], run: &Run) -> String {
 fn line(owner: &Claimant, width: usize, found: &[(Path, &Entity)], run: &Run) -> String {
     let value = inline(&owner.body).unwrap_or_default();
     let origin = owner.body.key_origin();
-    let at = if owner.body.key.is_some() && inline(&owner.body).is_none() { origin } else { &owner.body.origin };
+    let at = if owner.body.key.is_some() && inline(&owner.body).is_none() {
+        origin
+    } else {
+        &owner.body.origin
+    };
     let mut line = if width > 0 { format!("  {value:>width$}  {at}") } else { format!("  {at}") };
     if let Some(through) = &owner.through {
         let pools = run.setup.groups.iter().filter(|g| g.pool.is_some()).count();
         let all = found.len() == pools && pools > 1;
-        line.push_str(&format!("   through `{through}`{}", if all { ", for all workers" } else { "" }));
+        line.push_str(&format!(
+            "   through `{through}`{}",
+            if all { ", for all workers" } else { "" }
+        ));
     }
     for cause in owner.body.causes.iter().take(3) {
         line.push_str(&format!("\n  {:width$}  which it takes from {cause}", ""));
@@ -174,7 +211,12 @@ fn line(owner: &Claimant, width: usize, found: &[(Path, &Entity)], run: &Run) ->
 fn value_width(entity: &Entity) -> usize {
     let of = |node: &Node| inline(node).map_or(0, |v| v.chars().count());
     let owners = entity.owners.iter().map(|o| of(&o.body));
-    let patches = entity.history.iter().flat_map(|h| h.patches.iter()).filter_map(|p| p.patch.value.as_ref()).map(of);
+    let patches = entity
+        .history
+        .iter()
+        .flat_map(|h| h.patches.iter())
+        .filter_map(|p| p.patch.value.as_ref())
+        .map(of);
     owners.chain(patches).max().unwrap_or(0)
 }
 
@@ -239,7 +281,9 @@ fn files_of(path: &Path, word: &str, run: &Run) -> Vec<String> {
     let file = match segments.as_slice() {
         ["stacks", stack, ..] => format!("stacks/{stack}.yaml"),
         ["machines", group, "files", file] => bundled(run, group, file.trim_start_matches('/')),
-        ["machines", group, "units", unit] => bundled(run, group, &format!("etc/systemd/system/{unit}")),
+        ["machines", group, "units", unit] => {
+            bundled(run, group, &format!("etc/systemd/system/{unit}"))
+        }
         ["helm", "releases", name, ..] => format!("helm/{name}/values.yaml"),
         _ => return Vec::new(),
     };
@@ -249,8 +293,16 @@ fn files_of(path: &Path, word: &str, run: &Run) -> Vec<String> {
     let line = match segments.as_slice() {
         // In a template the place is the resource's own, or that of the part inside it.
         ["stacks", .., id] => {
-            let start = text.lines().position(|l| l.trim_start().starts_with(&format!("{id}:"))).unwrap_or(0);
-            let inner = text.lines().enumerate().skip(start).find(|(_, l)| l.contains(word)).map(|(i, _)| i);
+            let start = text
+                .lines()
+                .position(|l| l.trim_start().starts_with(&format!("{id}:")))
+                .unwrap_or(0);
+            let inner = text
+                .lines()
+                .enumerate()
+                .skip(start)
+                .find(|(_, l)| l.contains(word))
+                .map(|(i, _)| i);
             if own { Some(start) } else { inner }
         }
         _ if own => None,
@@ -265,7 +317,11 @@ fn files_of(path: &Path, word: &str, run: &Run) -> Vec<String> {
 /// Returns where a group's file is written: its own folder, or the pools' common one.
 fn bundled(run: &Run, group: &str, file: &str) -> String {
     let own = format!("nodes/{}/bundle/{file}", group.replace(':', "-"));
-    if run.rendered.artifacts.contains_key(&own) { own } else { format!("nodes/worker/bundle/{file}") }
+    if run.rendered.artifacts.contains_key(&own) {
+        own
+    } else {
+        format!("nodes/worker/bundle/{file}")
+    }
 }
 
 fn to_json(path: &Path, found: &[(Path, &Entity)], run: &Run) -> Value {

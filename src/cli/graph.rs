@@ -27,8 +27,13 @@ pub(super) fn run(common: &Common, what: &str, form: &str) -> Exit {
     let graph = if what == "plugins" { plugins(&run) } else { stacks(&run) };
     match (common.output, form) {
         (Output::Json, _) => {
-            let edges: Vec<_> = graph.edges.iter().map(|(a, b)| serde_json::json!({"from": a, "to": b})).collect();
-            let ranks: Vec<_> = graph.ranks.iter().map(|(t, n)| serde_json::json!({"title": t, "nodes": n})).collect();
+            let edges: Vec<_> =
+                graph.edges.iter().map(|(a, b)| serde_json::json!({"from": a, "to": b})).collect();
+            let ranks: Vec<_> = graph
+                .ranks
+                .iter()
+                .map(|(t, n)| serde_json::json!({"title": t, "nodes": n}))
+                .collect();
             say(&serde_json::json!({"ranks": ranks, "edges": edges}).to_string());
         }
         (_, "mermaid") => say(&mermaid(&graph)),
@@ -39,11 +44,14 @@ pub(super) fn run(common: &Common, what: &str, form: &str) -> Exit {
 
 fn stacks(run: &Run) -> Graph {
     let edges = stack_edges(&run.rendered.model);
-    let rendered = |stack: &str| run.rendered.artifacts.contains_key(&format!("stacks/{stack}.yaml"));
+    let rendered =
+        |stack: &str| run.rendered.artifacts.contains_key(&format!("stacks/{stack}.yaml"));
     let names: Vec<String> = edges.keys().filter(|s| rendered(s)).cloned().collect();
     let mut graph = Graph { ranks: vec![(String::new(), names)], ..Graph::default() };
     for (stack, others) in edges.iter().filter(|(s, _)| rendered(s)) {
-        graph.edges.extend(others.keys().filter(|o| rendered(o)).map(|other| (other.clone(), stack.clone())));
+        graph.edges.extend(
+            others.keys().filter(|o| rendered(o)).map(|other| (other.clone(), stack.clone())),
+        );
     }
     graph
 }
@@ -53,7 +61,8 @@ fn plugins(run: &Run) -> Graph {
     let mut graph = Graph::default();
     for stage in [Stage::Initialise, Stage::Render] {
         let word = if stage == Stage::Render { "render" } else { "initialise" };
-        let steps = setup.order.steps(stage, &crate::pipeline::ordered(setup, stage)).unwrap_or_default();
+        let steps =
+            setup.order.steps(stage, &crate::pipeline::ordered(setup, stage)).unwrap_or_default();
         let mut number = 0;
         for step in steps {
             match step {
@@ -62,17 +71,21 @@ fn plugins(run: &Run) -> Graph {
                     let names = names.iter().map(|n| format!("{word}: {n}")).collect();
                     graph.ranks.push((format!("{word}, rank {number}"), names));
                 }
-                Step::Seal(parts) => graph.ranks.push((format!("{word}, seal"), vec![format!("seal: {}", parts.join(", "))])),
+                Step::Seal(parts) => graph
+                    .ranks
+                    .push((format!("{word}, seal"), vec![format!("seal: {}", parts.join(", "))])),
             }
         }
     }
-    let firsts: Vec<String> = graph.ranks.iter().filter_map(|(_, names)| names.first().cloned()).collect();
+    let firsts: Vec<String> =
+        graph.ranks.iter().filter_map(|(_, names)| names.first().cloned()).collect();
     graph.edges = firsts.windows(2).map(|w| (w[0].clone(), w[1].clone())).collect();
     graph
 }
 
 fn dot(graph: &Graph) -> String {
-    let mut out = "digraph kaws {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n".to_owned();
+    let mut out =
+        "digraph kaws {\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\"];\n".to_owned();
     for (i, (title, names)) in graph.ranks.iter().enumerate() {
         let inside = !title.is_empty();
         if inside {
@@ -93,7 +106,9 @@ fn dot(graph: &Graph) -> String {
 }
 
 fn mermaid(graph: &Graph) -> String {
-    let id = |name: &str| name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>();
+    let id = |name: &str| {
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect::<String>()
+    };
     let mut out = "flowchart LR\n".to_owned();
     for (i, (title, names)) in graph.ranks.iter().enumerate() {
         let inside = !title.is_empty();

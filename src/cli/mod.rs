@@ -17,11 +17,17 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 /// Turns one cluster.yaml into a whole Kubernetes cluster on AWS, as CloudFormation you can review.
 #[derive(Debug, Parser)]
-#[command(name = "kaws", version, about, max_term_width = 80, after_help = "\
+#[command(
+    name = "kaws",
+    version,
+    about,
+    max_term_width = 80,
+    after_help = "\
 Examples:
   kaws init prod && cd prod       write a cluster.yaml to start from
   kaws render                     write rendered/, for git
-  kaws explain merge/conflict     what a finding means")]
+  kaws explain merge/conflict     what a finding means"
+)]
 struct Arguments {
     #[command(flatten)]
     common: Common,
@@ -68,14 +74,18 @@ enum Command {
         dir: PathBuf,
     },
     /// Write rendered/: stacks, node bundles, releases, manifests.
-    #[command(after_help = "Examples:\n  kaws render\n  kaws render --check && echo up to date\n  kaws render -f a/cluster.yaml -f b/cluster.yaml")]
+    #[command(
+        after_help = "Examples:\n  kaws render\n  kaws render --check && echo up to date\n  kaws render -f a/cluster.yaml -f b/cluster.yaml"
+    )]
     Render {
         /// Write nothing; end with 2 if rendered/ is not what it would be.
         #[arg(long)]
         check: bool,
     },
     /// Say who put something there, from which line, or what a finding's code means.
-    #[command(after_help = "Examples:\n  kaws explain apiServer.flags.audit-log-maxage\n  kaws explain pool-general/Group\n  kaws explain merge/conflict")]
+    #[command(
+        after_help = "Examples:\n  kaws explain apiServer.flags.audit-log-maxage\n  kaws explain pool-general/Group\n  kaws explain merge/conflict"
+    )]
     Explain {
         /// A path of the model, STACK/LOGICAL_ID, or a code.
         what: String,
@@ -91,7 +101,9 @@ enum Command {
         what: String,
     },
     /// Draw the stacks and their order, or the plugins and their ranks.
-    #[command(after_help = "Examples:\n  kaws graph | dot -Tsvg > stacks.svg\n  kaws graph plugins --form mermaid")]
+    #[command(
+        after_help = "Examples:\n  kaws graph | dot -Tsvg > stacks.svg\n  kaws graph plugins --form mermaid"
+    )]
     Graph {
         /// What to draw.
         #[arg(default_value = "stacks", value_parser = ["stacks", "plugins"])]
@@ -119,7 +131,9 @@ enum PluginCommand {
         all: bool,
     },
     /// Show one plugin: what it does, its settings, what it touches.
-    #[command(after_help = "Examples:\n  kaws plugin info dex\n  kaws plugin info dex --file plugin.yaml")]
+    #[command(
+        after_help = "Examples:\n  kaws plugin info dex\n  kaws plugin info dex --file plugin.yaml"
+    )]
     Info {
         /// Its name.
         name: String,
@@ -128,7 +142,9 @@ enum PluginCommand {
         path: Option<String>,
     },
     /// Run a plugin's cases.
-    #[command(after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --update")]
+    #[command(
+        after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --update"
+    )]
     Test {
         /// The plugin's folder.
         dir: PathBuf,
@@ -163,7 +179,11 @@ pub fn main() -> ExitCode {
 #[must_use]
 pub fn help_pages() -> Vec<(String, String)> {
     fn pages(command: &mut clap::Command, path: &str, all: &mut Vec<(String, String)>) {
-        let path = if path.is_empty() { command.get_name().to_owned() } else { format!("{path} {}", command.get_name()) };
+        let path = if path.is_empty() {
+            command.get_name().to_owned()
+        } else {
+            format!("{path} {}", command.get_name())
+        };
         all.push((path.clone(), command.render_long_help().to_string()));
         for inner in command.get_subcommands_mut() {
             if inner.get_name() != "help" {

@@ -13,7 +13,16 @@ const MINORS: std::ops::RangeInclusive<u32> = 34..=37;
 
 /// Ends of keys under which secrets stand.
 pub const SECRET_WORDS: [&str; 10] = [
-    "password", "passwd", "pw", "passphrase", "secret", "token", "apikey", "privatekey", "secretkey", "credentials",
+    "password",
+    "passwd",
+    "pw",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "privatekey",
+    "secretkey",
+    "credentials",
 ];
 
 /// Returns all findings on `cluster`, which `node` is the text of.
@@ -62,7 +71,12 @@ impl Check<'_> {
         }
         let lies_in = Partition::of_region(&self.cluster.region);
         if let Some(written) = self.cluster.partition.filter(|p| *p != lies_in) {
-            let text = format!("{} lies in {}, and not in {}", self.cluster.region, lies_in.as_str(), written.as_str());
+            let text = format!(
+                "{} lies in {}, and not in {}",
+                self.cluster.region,
+                lies_in.as_str(),
+                written.as_str()
+            );
             self.push(Finding::fatal("config/partition", text).at(&self.origin(&["partition"])));
         }
         if self.cluster.network.ip_family == IpFamily::DualStack {
@@ -80,7 +94,8 @@ impl Check<'_> {
             ("the pods", &network.pod_cidr, &["network", "podCIDR"]),
             ("the services", &network.service_cidr, &["network", "serviceCIDR"]),
         ];
-        let nets: Vec<Option<Ipv4Net>> = parts.iter().map(|(_, cidr, _)| cidr.parse().ok()).collect();
+        let nets: Vec<Option<Ipv4Net>> =
+            parts.iter().map(|(_, cidr, _)| cidr.parse().ok()).collect();
         for (i, j) in [(0, 1), (0, 2), (1, 2)] {
             let (Some(a), Some(b)) = (nets[i], nets[j]) else { continue };
             if a.contains(&b.network()) || b.contains(&a.network()) {
@@ -91,7 +106,8 @@ impl Check<'_> {
     }
 
     fn overlap(&mut self, a: (&str, Ipv4Net, &[&str]), b: (&str, Ipv4Net, &[&str])) {
-        let range = |what: &str, net: Ipv4Net| format!("{what}: {} to {}", net.network(), net.broadcast());
+        let range =
+            |what: &str, net: Ipv4Net| format!("{what}: {} to {}", net.network(), net.broadcast());
         let inside = if a.1.contains(&b.1) {
             format!("{}' addresses lie inside {}", b.0, owner(a.0))
         } else {
@@ -101,9 +117,14 @@ impl Check<'_> {
         let mut finding = Finding::fatal("network/overlap", inside)
             .at_with(&self.origin(b.2), range(b.0, b.1))
             .related(&self.origin(a.2), range(a.0, a.1))
-            .note(format!("a node could not tell {} from another node (plugin network)", one_of(b.0)));
+            .note(format!(
+                "a node could not tell {} from another node (plugin network)",
+                one_of(b.0)
+            ));
         let default = if key == "podCIDR" { "10.2.0.0/16" } else { "10.3.0.0/16" };
-        let free = default.parse::<Ipv4Net>().is_ok_and(|d| !d.contains(&a.1.network()) && !a.1.contains(&d.network()));
+        let free = default
+            .parse::<Ipv4Net>()
+            .is_ok_and(|d| !d.contains(&a.1.network()) && !a.1.contains(&d.network()));
         if free && b.1.to_string() != default {
             finding = finding.help(format!("leave {key} out to get {default}, which is free here"));
         }
@@ -113,9 +134,27 @@ impl Check<'_> {
     fn prefixes(&mut self, nets: &[Option<Ipv4Net>]) {
         let vpc = &["network", "vpc", "cidr"][..];
         let bounds = [
-            (nets[0], 16, 22, vpc, "a VPC has a prefix from /16, AWS's largest, to /22, kaws's smallest"),
-            (nets[1], 8, 20, &["network", "podCIDR"][..], "pods need a /20 or larger: each node takes a /24 of it"),
-            (nets[2], 12, 24, &["network", "serviceCIDR"][..], "services need a prefix from /12 to /24"),
+            (
+                nets[0],
+                16,
+                22,
+                vpc,
+                "a VPC has a prefix from /16, AWS's largest, to /22, kaws's smallest",
+            ),
+            (
+                nets[1],
+                8,
+                20,
+                &["network", "podCIDR"][..],
+                "pods need a /20 or larger: each node takes a /24 of it",
+            ),
+            (
+                nets[2],
+                12,
+                24,
+                &["network", "serviceCIDR"][..],
+                "services need a prefix from /12 to /24",
+            ),
         ];
         for (net, largest, smallest, path, text) in bounds {
             let Some(net) = net else { continue };
@@ -137,7 +176,10 @@ impl Check<'_> {
                 self.push(Finding::fatal("config/zone", text).at(&at));
             }
             if zones[..i].contains(zone) {
-                self.push(Finding::fatal("config/zone", format!("the zone {zone} is named twice")).at(&at));
+                self.push(
+                    Finding::fatal("config/zone", format!("the zone {zone} is named twice"))
+                        .at(&at),
+                );
             }
         }
         for (name, pool) in &cluster.node_pools {
@@ -145,7 +187,11 @@ impl Check<'_> {
                 if !zones.contains(zone) {
                     let at = self.origin(&["nodePools", name, "zones", &i.to_string()]);
                     let text = format!("the cluster is not in the zone {zone}");
-                    self.push(Finding::fatal("config/zone", text).at(&at).help(format!("it is in: {}", zones.join(", "))));
+                    self.push(
+                        Finding::fatal("config/zone", text)
+                            .at(&at)
+                            .help(format!("it is in: {}", zones.join(", "))),
+                    );
                 }
             }
         }
@@ -155,17 +201,25 @@ impl Check<'_> {
         let network = &self.cluster.network;
         let vpc: Option<Ipv4Net> = network.vpc.cidr.parse().ok();
         let exists = network.vpc.id.is_some();
-        for (kind, subnets) in [("private", &network.subnets.private), ("public", &network.subnets.public)] {
+        for (kind, subnets) in
+            [("private", &network.subnets.private), ("public", &network.subnets.public)]
+        {
             for (zone, subnet) in subnets {
                 let at = self.origin(&["network", "subnets", kind, zone]);
                 if !network.zones.contains(zone) {
                     let text = format!("the {kind} subnet's zone {zone} is none of network.zones");
                     let near = did_you_mean(zone, network.zones.iter().map(String::as_str));
                     let finding = Finding::fatal("network/subnets", text).at(&at);
-                    self.push(near.into_iter().fold(finding, |f, n| f.help(format!("did you mean {n}?"))));
+                    self.push(
+                        near.into_iter().fold(finding, |f, n| f.help(format!("did you mean {n}?"))),
+                    );
                 }
                 if subnet.id.is_some() != exists {
-                    let text = if exists { "an existing VPC's subnet needs its id" } else { "a new VPC has no existing subnets" };
+                    let text = if exists {
+                        "an existing VPC's subnet needs its id"
+                    } else {
+                        "a new VPC has no existing subnets"
+                    };
                     self.push(Finding::fatal("network/subnets", text).at(&at));
                 }
                 let cidr = subnet.cidr.as_ref().and_then(|c| c.parse::<Ipv4Net>().ok());
@@ -179,12 +233,17 @@ impl Check<'_> {
         }
         let public = exists && (self.cluster.api.scheme.internet_facing());
         for zone in network.zones.iter().filter(|_| exists) {
-            let kinds = [("private", &network.subnets.private, true), ("public", &network.subnets.public, public)];
+            let kinds = [
+                ("private", &network.subnets.private, true),
+                ("public", &network.subnets.public, public),
+            ];
             for (kind, subnets, needed) in kinds {
                 if needed && !subnets.contains_key(zone) {
                     let text = format!("the existing VPC has no {kind} subnet for {zone}");
                     let at = self.origin(&["network", "vpc", "id"]);
-                    let help = format!("write it: network.subnets.{kind}.{zone}: {{id: subnet-…, cidr: …}}");
+                    let help = format!(
+                        "write it: network.subnets.{kind}.{zone}: {{id: subnet-…, cidr: …}}"
+                    );
                     self.push(Finding::fatal("network/subnets", text).at(&at).help(help));
                 }
             }
@@ -195,24 +254,36 @@ impl Check<'_> {
         let api = &self.cluster.api;
         let scheme = self.origin(&["api", "scheme"]);
         if api.scheme.internet_facing() && api.allowed_cidrs.is_empty() {
-            let finding = Finding::fatal("config/needs", "an API that faces the internet needs api.allowedCIDRs")
-                .at(&scheme)
-                .help("name your offices' networks: allowedCIDRs: [198.51.100.0/24]");
+            let finding = Finding::fatal(
+                "config/needs",
+                "an API that faces the internet needs api.allowedCIDRs",
+            )
+            .at(&scheme)
+            .help("name your offices' networks: allowedCIDRs: [198.51.100.0/24]");
             self.push(finding);
         }
         if let Some(i) = api.allowed_cidrs.iter().position(|c| c.ends_with("/0")) {
             let at = self.origin(&["api", "allowedCIDRs", &i.to_string()]);
-            let finding = Finding::warning("config/apiserver-open", "everybody may reach the API server");
+            let finding =
+                Finding::warning("config/apiserver-open", "everybody may reach the API server");
             self.push(finding.at(&at).about("api.allowedCIDRs"));
         }
-        let own_nat = self.cluster.network.vpc.id.is_none() && self.cluster.network.nat != Nat::None;
+        let own_nat =
+            self.cluster.network.vpc.id.is_none() && self.cluster.network.nat != Nat::None;
         if api.scheme == ApiScheme::InternetFacing && !own_nat {
             let text = "nodes cannot reach an API that only faces the internet: kaws knows no NAT gateway's address";
-            self.push(Finding::fatal("config/internet-facing", text).at(&scheme).help("write scheme: both"));
+            self.push(
+                Finding::fatal("config/internet-facing", text)
+                    .at(&scheme)
+                    .help("write scheme: both"),
+            );
         }
         if api.hosted_zone.is_some() && api.domain.is_none() {
             let at = self.origin(&["api", "hostedZone"]);
-            let finding = Finding::fatal("config/needs", "api.hostedZone needs api.domain, the name to create there");
+            let finding = Finding::fatal(
+                "config/needs",
+                "api.hostedZone needs api.domain, the name to create there",
+            );
             self.push(finding.at(&at));
         }
     }
@@ -226,7 +297,9 @@ impl Check<'_> {
             self.push(Finding::fatal("config/even-etcd", text).at(&at));
         } else if etcd.members == 1 {
             let text = "a single etcd member: the cluster stops when its machine does";
-            self.push(Finding::warning("config/one-controller", text).at(&at).about("etcd.members"));
+            self.push(
+                Finding::warning("config/one-controller", text).at(&at).about("etcd.members"),
+            );
         } else if cluster.network.zones.len() < 3 {
             let text = "etcd loses its majority when a zone fails: there are fewer than three";
             let at = self.origin(&["network", "zones"]);
@@ -235,15 +308,24 @@ impl Check<'_> {
         if cluster.control_plane.count == 1 {
             let text = "a single controller: the API is away when its machine is";
             let at = self.origin(&["controlPlane", "count"]);
-            self.push(Finding::warning("config/one-controller", text).at(&at).about("controlPlane.count"));
+            self.push(
+                Finding::warning("config/one-controller", text).at(&at).about("controlPlane.count"),
+            );
         }
         self.volume(&etcd.volume, &["etcd", "volume"]);
         self.volume(&cluster.control_plane.root_volume, &["controlPlane", "rootVolume"]);
         for (name, pool) in &cluster.node_pools {
             self.volume(&pool.root_volume, &["nodePools", name, "rootVolume"]);
             if pool.size.min > pool.size.max {
-                let text = format!("the pool {name} is to have at least {} and at most {}", pool.size.min, pool.size.max);
-                self.push(Finding::fatal("config/pool-size", text).at(&self.origin(&["nodePools", name, "size"])));
+                let text = format!(
+                    "the pool {name} is to have at least {} and at most {}",
+                    pool.size.min, pool.size.max
+                );
+                self.push(Finding::fatal("config/pool-size", text).at(&self.origin(&[
+                    "nodePools",
+                    name,
+                    "size",
+                ])));
             }
             self.architecture(name, pool);
         }
@@ -256,7 +338,11 @@ impl Check<'_> {
                 continue;
             }
             let at = self.origin(&["nodePools", name, "instanceTypes", &i.to_string()]);
-            let text = format!("{kind} is {}, and the pool is {}", instance_arch(kind).as_str(), wanted.as_str());
+            let text = format!(
+                "{kind} is {}, and the pool is {}",
+                instance_arch(kind).as_str(),
+                wanted.as_str()
+            );
             let help = "give each architecture a pool of its own";
             self.push(Finding::fatal("config/architecture", text).at(&at).help(help));
         }
@@ -266,7 +352,9 @@ impl Check<'_> {
         let text = match (volume.kind, volume.iops, volume.throughput) {
             (VolumeType::Io2, None, _) => "a volume of type io2 needs `iops`",
             (VolumeType::Io2, _, Some(_)) => "only gp3 has a `throughput` to set",
-            (VolumeType::Gp3, Some(iops), _) if iops > 16_000 => "gp3 has at most 16,000 operations a second",
+            (VolumeType::Gp3, Some(iops), _) if iops > 16_000 => {
+                "gp3 has at most 16,000 operations a second"
+            }
             _ => return,
         };
         self.push(Finding::fatal("config/needs", text).at(&self.origin(path)));
@@ -281,10 +369,15 @@ impl Check<'_> {
             if accept.contains_key(&path) || path.starts_with("accept") {
                 continue;
             }
-            let finding = Finding::fatal("config/plain-secret", format!("{path} looks like a secret written out"))
-                .at(&origin)
-                .help("write {$secret: NAME} and run kaws secret set")
-                .help(format!("if it is none, allow it with the reason:\n\n    accept:\n      {path}: why"));
+            let finding = Finding::fatal(
+                "config/plain-secret",
+                format!("{path} looks like a secret written out"),
+            )
+            .at(&origin)
+            .help("write {$secret: NAME} and run kaws secret set")
+            .help(format!(
+                "if it is none, allow it with the reason:\n\n    accept:\n      {path}: why"
+            ));
             self.push(finding);
         }
     }
@@ -293,7 +386,8 @@ impl Check<'_> {
 /// Returns whether secrets usually stand under `key`.
 #[must_use]
 pub fn is_secret_key(key: &str) -> bool {
-    let plain: String = key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let plain: String =
+        key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     SECRET_WORDS.iter().any(|word| plain.ends_with(word))
 }
 

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::{Cluster, Os};
 
 /// What a machine is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Role {
@@ -31,7 +33,9 @@ impl Role {
 }
 
 /// A processor's architecture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
 pub enum Arch {
@@ -98,15 +102,24 @@ pub fn groups(cluster: &Cluster) -> Vec<Group> {
     let control_plane = &cluster.control_plane;
     let mut all = vec![
         core(Role::Etcd, "etcd", &etcd.instance_type, etcd.image.os),
-        core(Role::Controller, "control-plane", &control_plane.instance_type, control_plane.image.os),
+        core(
+            Role::Controller,
+            "control-plane",
+            &control_plane.instance_type,
+            control_plane.image.os,
+        ),
     ];
-    all.extend(cluster.node_pools.iter().map(|(name, pool)| Group {
-        key: format!("pool:{name}"),
-        role: Role::Worker,
-        pool: Some(name.clone()),
-        stack: format!("pool-{name}"),
-        arch: pool.architecture.unwrap_or_else(|| instance_arch(pool.instance_types.first().map_or("", |t| t))),
-        os: pool.image.os,
+    all.extend(cluster.node_pools.iter().map(|(name, pool)| {
+        Group {
+            key: format!("pool:{name}"),
+            role: Role::Worker,
+            pool: Some(name.clone()),
+            stack: format!("pool-{name}"),
+            arch: pool
+                .architecture
+                .unwrap_or_else(|| instance_arch(pool.instance_types.first().map_or("", |t| t))),
+            os: pool.image.os,
+        }
     }));
     all
 }
@@ -117,7 +130,9 @@ pub fn groups(cluster: &Cluster) -> Vec<Group> {
 #[must_use]
 pub fn instance_arch(instance_type: &str) -> Arch {
     let family = instance_type.split('.').next().unwrap_or_default();
-    let behind = family.trim_start_matches(|c: char| !c.is_ascii_digit()).trim_start_matches(|c: char| c.is_ascii_digit());
+    let behind = family
+        .trim_start_matches(|c: char| !c.is_ascii_digit())
+        .trim_start_matches(|c: char| c.is_ascii_digit());
     if family == "a1" || behind.starts_with('g') { Arch::Arm64 } else { Arch::Amd64 }
 }
 
@@ -127,10 +142,25 @@ mod tests {
 
     #[test]
     fn graviton_is_told_by_its_name() {
-        for arm in ["m7g.large", "c7gn.xlarge", "t4g.nano", "im4gn.large", "is4gen.large", "g5g.xlarge", "a1.large"] {
+        for arm in [
+            "m7g.large",
+            "c7gn.xlarge",
+            "t4g.nano",
+            "im4gn.large",
+            "is4gen.large",
+            "g5g.xlarge",
+            "a1.large",
+        ] {
             assert_eq!(instance_arch(arm), Arch::Arm64, "{arm}");
         }
-        for amd in ["m7i.large", "g5.xlarge", "g4dn.xlarge", "c6a.large", "p4d.24xlarge", "u-6tb1.56xlarge"] {
+        for amd in [
+            "m7i.large",
+            "g5.xlarge",
+            "g4dn.xlarge",
+            "c6a.large",
+            "p4d.24xlarge",
+            "u-6tb1.56xlarge",
+        ] {
             assert_eq!(instance_arch(amd), Arch::Amd64, "{amd}");
         }
     }

@@ -14,8 +14,8 @@ pub use check::{SECRET_WORDS, check, is_secret_key};
 pub use groups::{Arch, Group, Role, groups, instance_arch};
 pub use network::{Api, ApiScheme, IpFamily, Nat, Network, PrivateZone, Subnet, Subnets, Vpc};
 pub use nodes::{
-    Backup, ControlPlane, Effect, Etcd, Image, NodePool, Os, PoolSize, Roll, RollBy, Spot, SpotStrategy, Taint, Volume,
-    VolumeType,
+    Backup, ControlPlane, Effect, Etcd, Image, NodePool, Os, PoolSize, Roll, RollBy, Spot,
+    SpotStrategy, Taint, Volume, VolumeType,
 };
 pub use units::{Duration, Size};
 
@@ -164,7 +164,12 @@ pub struct Iam {
 
 impl Default for Iam {
     fn default() -> Self {
-        Self { permissions_boundary: None, path: default_iam_path(), prefix: None, instance_profiles: BTreeMap::new() }
+        Self {
+            permissions_boundary: None,
+            path: default_iam_path(),
+            prefix: None,
+            instance_profiles: BTreeMap::new(),
+        }
     }
 }
 
@@ -274,8 +279,9 @@ impl Cluster {
         let peers: serde_json::Map<String, Value> = (0..self.etcd.members)
             .map(|i| (format!("etcd-{i}"), plain(&format!("https://{}:2380", self.etcd_host(i)))))
             .collect();
-        let endpoints: Vec<Value> =
-            (0..self.etcd.members).map(|i| plain(&format!("https://{}:2379", self.etcd_host(i)))).collect();
+        let endpoints: Vec<Value> = (0..self.etcd.members)
+            .map(|i| plain(&format!("https://{}:2379", self.etcd_host(i))))
+            .collect();
         if let Some(map) = value.as_object_mut() {
             map.insert("etcdPeers".to_owned(), Value::Object(peers));
             map.insert("etcdEndpoints".to_owned(), Value::Array(endpoints));
@@ -291,7 +297,8 @@ impl Cluster {
     #[must_use]
     pub fn facts_schema() -> Value {
         let mut schema = Self::schema();
-        let text = |description: &str| serde_json::json!({"type": "string", "description": description});
+        let text =
+            |description: &str| serde_json::json!({"type": "string", "description": description});
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             for key in ["plugins", "prefer", "customise", "accept", "extends", "pluginDirs"] {
                 properties.remove(key);
@@ -303,11 +310,20 @@ impl Cluster {
                 ("issuerBucket", text("Name of the bucket of the service accounts' issuer.")),
                 ("issuer", text("URL of the service accounts' issuer.")),
                 ("privateZone", text("Name of the private DNS zone.")),
-                ("kubernetesMinor", serde_json::json!({"type": "integer", "description": "Minor of the Kubernetes release: 36."})),
+                (
+                    "kubernetesMinor",
+                    serde_json::json!({"type": "integer", "description": "Minor of the Kubernetes release: 36."}),
+                ),
                 ("dnsServiceIP", text("Address of the cluster's DNS service.")),
                 ("endpoint", text("Host name at which nodes reach the API server.")),
-                ("etcdPeers", serde_json::json!({"type": "object", "additionalProperties": {"type": "string"}, "description": "URLs of etcd's members for each other, by name."})),
-                ("etcdEndpoints", serde_json::json!({"type": "array", "items": {"type": "string"}, "description": "URLs of etcd's members for clients."})),
+                (
+                    "etcdPeers",
+                    serde_json::json!({"type": "object", "additionalProperties": {"type": "string"}, "description": "URLs of etcd's members for each other, by name."}),
+                ),
+                (
+                    "etcdEndpoints",
+                    serde_json::json!({"type": "array", "items": {"type": "string"}, "description": "URLs of etcd's members for clients."}),
+                ),
             ];
             properties.extend(derived.into_iter().map(|(k, v)| (k.to_owned(), v)));
         }

@@ -15,7 +15,10 @@ pub struct Network {
     #[serde(default)]
     pub vpc: Vpc,
     /// Availability zones, one to six. Their order is fixed: add at the end.
-    #[schemars(length(min = 1, max = 6), inner(regex(pattern = "^[a-z]{2}(-[a-z]+)+-[0-9][a-z0-9-]*$")))]
+    #[schemars(
+        length(min = 1, max = 6),
+        inner(regex(pattern = "^[a-z]{2}(-[a-z]+)+-[0-9][a-z0-9-]*$"))
+    )]
     pub zones: Vec<String>,
     /// Subnets by kind and zone: ids where they exist, CIDRs where kaws creates them and should not choose.
     #[serde(default)]
@@ -201,7 +204,13 @@ impl Network {
         self.subnet_cidr(&self.subnets.public, zone, 6, 48 + zone)
     }
 
-    fn subnet_cidr(&self, written: &BTreeMap<String, Subnet>, zone: usize, bits: u8, index: usize) -> Option<Ipv4Net> {
+    fn subnet_cidr(
+        &self,
+        written: &BTreeMap<String, Subnet>,
+        zone: usize,
+        bits: u8,
+        index: usize,
+    ) -> Option<Ipv4Net> {
         if let Some(cidr) = written.get(self.zones.get(zone)?).and_then(|s| s.cidr.as_ref()) {
             return cidr.parse().ok();
         }

@@ -332,7 +332,9 @@ pub struct Image {
 }
 
 /// Operating systems.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[schemars(inline)]
 pub enum Os {
     /// Ubuntu 24.04.

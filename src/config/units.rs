@@ -41,7 +41,11 @@ impl Duration {
     #[must_use]
     pub fn iso(&self) -> String {
         let seconds = self.seconds();
-        if seconds.is_multiple_of(60) { format!("PT{}M", seconds / 60) } else { format!("PT{seconds}S") }
+        if seconds.is_multiple_of(60) {
+            format!("PT{}M", seconds / 60)
+        } else {
+            format!("PT{seconds}S")
+        }
     }
 }
 

@@ -182,7 +182,8 @@ impl Findings {
     /// Sorts by place, fatal ones first, so that the order of plugins found never shows.
     pub fn sort(&mut self) {
         self.0.sort_by(|a, b| {
-            (b.severity, &a.origin, &a.code, &a.message).cmp(&(a.severity, &b.origin, &b.code, &b.message))
+            (b.severity, &a.origin, &a.code, &a.message)
+                .cmp(&(a.severity, &b.origin, &b.code, &b.message))
         });
         self.0.dedup();
     }

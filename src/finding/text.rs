@@ -23,7 +23,8 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
     };
     let title = level.primary_title(finding.message.as_str()).id(finding.code.as_str());
     let mut group = Group::with_title(title);
-    let mut places: Vec<(&Origin, Option<&str>)> = finding.origin.iter().map(|o| (o, finding.label.as_deref())).collect();
+    let mut places: Vec<(&Origin, Option<&str>)> =
+        finding.origin.iter().map(|o| (o, finding.label.as_deref())).collect();
     places.extend(finding.related.iter().map(|(origin, label)| (origin, Some(label.as_str()))));
     // Places in one file are shown together; places without text are notes.
     let mut shown: Vec<&Origin> = Vec::new();
@@ -32,8 +33,12 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
             continue;
         }
         shown.push(origin);
-        let mut snippet = Snippet::source(origin.file().text.as_str()).path(origin.file().name.as_str()).fold(true);
-        for (i, (place, label)) in places.iter().enumerate().filter(|(_, (p, _))| p.file() == origin.file()) {
+        let mut snippet = Snippet::source(origin.file().text.as_str())
+            .path(origin.file().name.as_str())
+            .fold(true);
+        for (i, (place, label)) in
+            places.iter().enumerate().filter(|(_, (p, _))| p.file() == origin.file())
+        {
             let kind = if i == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
             snippet = snippet.annotation(kind.span(first_line(place)).label(*label));
         }

@@ -24,12 +24,15 @@ const DERIVED: [&str; 2] = ["manifest.yaml", "model.yaml"];
 
 /// Returns what differs.
 pub(super) fn diff(base: &Artifacts, with: &Artifacts) -> Difference {
-    let paths: BTreeSet<&String> = base.keys().chain(with.keys()).filter(|p| !DERIVED.contains(&p.as_str())).collect();
+    let paths: BTreeSet<&String> =
+        base.keys().chain(with.keys()).filter(|p| !DERIVED.contains(&p.as_str())).collect();
     let one = |path: &String| {
         let (mark, lines) = match (base.get(path), with.get(path)) {
             (Some(a), Some(b)) if a.bytes == b.bytes => return None,
             (Some(a), Some(b)) => ('~', changed(path, a, b)),
-            (None, Some(b)) => ('+', text(b).lines().map(|l| format!("  {l}").trim_end().to_owned()).collect()),
+            (None, Some(b)) => {
+                ('+', text(b).lines().map(|l| format!("  {l}").trim_end().to_owned()).collect())
+            }
             (Some(_), None) => ('-', Vec::new()),
             (None, None) => return None,
         };
@@ -55,11 +58,25 @@ impl Difference {
     }
 
     pub(super) fn summary(&self) -> String {
-        let values: usize = self.files.iter().filter(|f| f.path.ends_with(".yaml") && f.mark == '~').map(|f| f.lines.len()).sum();
+        let values: usize = self
+            .files
+            .iter()
+            .filter(|f| f.mark == '~' && !f.path.starts_with("nodes/"))
+            .map(|f| f.lines.len())
+            .sum();
         let stacks = self.files.iter().filter(|f| f.path.starts_with("stacks/")).count();
-        let groups: BTreeSet<&str> = self.files.iter().filter_map(|f| f.path.strip_prefix("nodes/")?.split('/').next()).collect();
+        let groups: BTreeSet<&str> = self
+            .files
+            .iter()
+            .filter_map(|f| f.path.strip_prefix("nodes/")?.split('/').next())
+            .collect();
         let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
-        format!("{}, {}, {}", plural(values, "value"), plural(stacks, "stack"), plural(groups.len(), "node group"))
+        format!(
+            "{}, {}, {}",
+            plural(values, "value"),
+            plural(stacks, "stack"),
+            plural(groups.len(), "node group")
+        )
     }
 }
 
@@ -70,8 +87,13 @@ fn text(artifact: &Artifact) -> String {
 
 /// Comments name owners: they are worth no line here.
 fn without_comments(text: &str) -> String {
-    let keep = |line: &&str| !line.starts_with('#') || line.starts_with("#!") || line.starts_with("#cloud-config");
-    text.lines().filter(keep).map(|l| l.split("    # ").next().unwrap_or(l).trim_end().to_owned() + "\n").collect()
+    let keep = |line: &&str| {
+        !line.starts_with('#') || line.starts_with("#!") || line.starts_with("#cloud-config")
+    };
+    text.lines()
+        .filter(keep)
+        .map(|l| l.split("    # ").next().unwrap_or(l).trim_end().to_owned() + "\n")
+        .collect()
 }
 
 fn changed(path: &str, a: &Artifact, b: &Artifact) -> Vec<String> {
@@ -87,7 +109,11 @@ fn changed(path: &str, a: &Artifact, b: &Artifact) -> Vec<String> {
         }
     }
     let (a, b) = (text(a), text(b));
-    if a == b { vec!["~ bundle".to_owned()] } else { lines(&a, &b).lines().map(str::to_owned).collect() }
+    if a == b {
+        vec!["~ bundle".to_owned()]
+    } else {
+        lines(&a, &b).lines().map(str::to_owned).collect()
+    }
 }
 
 /// Hashes change with every byte of a bundle: that one changed is enough to know.
@@ -130,7 +156,9 @@ fn values(a: &Value, b: &Value, path: &mut String, lines: &mut Vec<String>) {
                 (_, true) => {
                     lines.push(format!("~ {path}:"));
                     let text = |v: &Value| stable(v.as_str().unwrap_or_default());
-                    lines.extend(self::lines(&text(a), &text(b)).lines().map(|l| format!("    {l}")));
+                    lines.extend(
+                        self::lines(&text(a), &text(b)).lines().map(|l| format!("    {l}")),
+                    );
                 }
                 _ => lines.push(format!("~ {path}: {old} → {new}")),
             }
@@ -139,13 +167,23 @@ fn values(a: &Value, b: &Value, path: &mut String, lines: &mut Vec<String>) {
     }
 }
 
-fn entry(a: Option<&Value>, b: Option<&Value>, segment: &str, path: &mut String, lines: &mut Vec<String>) {
+fn entry(
+    a: Option<&Value>,
+    b: Option<&Value>,
+    segment: &str,
+    path: &mut String,
+    lines: &mut Vec<String>,
+) {
     let length = path.len();
     path.push_str(segment);
     match (a, b) {
         (Some(a), Some(b)) => values(a, b, path, lines),
-        (None, Some(b)) => lines.push(format!("+ {}: {}", path.trim_start_matches('.'), stable(&shown(b)))),
-        (Some(a), None) => lines.push(format!("- {}: {}", path.trim_start_matches('.'), stable(&shown(a)))),
+        (None, Some(b)) => {
+            lines.push(format!("+ {}: {}", path.trim_start_matches('.'), stable(&shown(b))))
+        }
+        (Some(a), None) => {
+            lines.push(format!("- {}: {}", path.trim_start_matches('.'), stable(&shown(a))))
+        }
         (None, None) => {}
     }
     path.truncate(length);
@@ -153,12 +191,17 @@ fn entry(a: Option<&Value>, b: Option<&Value>, segment: &str, path: &mut String,
 
 /// What tells items of a list apart: their Sid, key or name, or else all they are.
 fn identity(item: &Value) -> String {
-    let named = ["Sid", "Key", "PolicyName", "ResourceType", "DeviceName"].iter().find_map(|k| item.get(*k)?.as_str());
+    let named = ["Sid", "Key", "PolicyName", "ResourceType", "DeviceName"]
+        .iter()
+        .find_map(|k| item.get(*k)?.as_str());
     named.map_or_else(|| shown(item), str::to_owned)
 }
 
 fn shown(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), |s| if s.contains('\n') { value.to_string() } else { s.to_owned() })
+    value.as_str().map_or_else(
+        || value.to_string(),
+        |s| if s.contains('\n') { value.to_string() } else { s.to_owned() },
+    )
 }
 
 /// Returns the lines that two texts do not share, in order: a longest common subsequence between.
@@ -167,7 +210,11 @@ pub(super) fn lines(a: &str, b: &str) -> String {
     let mut length = vec![vec![0_u32; y.len() + 1]; x.len() + 1];
     for i in (0..x.len()).rev() {
         for j in (0..y.len()).rev() {
-            length[i][j] = if x[i] == y[j] { length[i + 1][j + 1] + 1 } else { length[i + 1][j].max(length[i][j + 1]) };
+            length[i][j] = if x[i] == y[j] {
+                length[i + 1][j + 1] + 1
+            } else {
+                length[i + 1][j].max(length[i][j + 1])
+            };
         }
     }
     let (mut i, mut j, mut out) = (0, 0, String::new());

@@ -115,26 +115,45 @@ impl Report {
     }
 }
 
-/// Runs the cases of the plugin in `dir`; with `update` what is expected is written anew.
+/// Runs the cases of the plugin in `dir`; with `update` what is expected is written anew, with `lint` the
+/// stacks go through cfn-lint where there is one.
 ///
 /// # Errors
 /// Files that cannot be read or written.
-pub fn test(dir: &Path, plugin_dirs: &[PathBuf], update: bool) -> Result<Report, Error> {
+pub fn test(
+    dir: &Path,
+    plugin_dirs: &[PathBuf],
+    update: bool,
+    lint: bool,
+) -> Result<Report, Error> {
     let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.to_owned(), source })?;
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let found = load::Found { home: crate::plugin::Home::User(String::new()), folder: Some(dir.clone()) };
+    let found =
+        load::Found { home: crate::plugin::Home::User(String::new()), folder: Some(dir.clone()) };
     let package = match load::package(&name, &found)? {
         Ok(package) => package,
         Err(findings) => return Ok(unreadable(name, &findings)),
     };
-    let mut report = Report { title: format!("{name} {}", package.manifest.version), ..Report::default() };
-    let kit = Kit { name: &name, dir: &dir, plugin_dirs, update, linter: lint::Linter::find() };
+    let mut report =
+        Report { title: format!("{name} {}", package.manifest.version), ..Report::default() };
+    let kit = Kit {
+        name: &name,
+        dir: &dir,
+        plugin_dirs,
+        update,
+        linter: if lint { lint::Linter::find() } else { lint::Linter::none() },
+    };
     let mut set = BTreeSet::new();
     for case in cases(&dir)? {
         report.cases.push(kit.case(&case, &mut set)?);
     }
     let settings = package.settings.value().get("properties").and_then(Value::as_object);
-    report.unset = settings.into_iter().flatten().map(|(k, _)| k.clone()).filter(|k| !set.contains(k)).collect();
+    report.unset = settings
+        .into_iter()
+        .flatten()
+        .map(|(k, _)| k.clone())
+        .filter(|k| !set.contains(k))
+        .collect();
     report.checks = vec![
         "twice the same bytes, also with plugins found in another order".to_owned(),
         "no conflict with a built-in".to_owned(),
@@ -145,7 +164,11 @@ pub fn test(dir: &Path, plugin_dirs: &[PathBuf], update: bool) -> Result<Report,
 
 fn unreadable(name: String, findings: &Findings) -> Report {
     let failure = findings_text(findings, false);
-    let case = Outcome { name: "plugin.yaml".to_owned(), summary: "has findings".to_owned(), failure: Some(failure) };
+    let case = Outcome {
+        name: "plugin.yaml".to_owned(),
+        summary: "has findings".to_owned(),
+        failure: Some(failure),
+    };
     Report { title: name, cases: vec![case], ..Report::default() }
 }
 
@@ -157,7 +180,8 @@ fn cases(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     let io = |source| Error::Io { path: folder.clone(), source };
     let entries = std::fs::read_dir(&folder).map_err(io)?;
-    let mut all: Vec<PathBuf> = entries.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().map_err(io)?;
+    let mut all: Vec<PathBuf> =
+        entries.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().map_err(io)?;
     all.retain(|p| p.join("case.yaml").is_file());
     all.sort();
     Ok(all)
@@ -183,9 +207,13 @@ impl Kit<'_> {
                 return Ok(outcome);
             }
         };
-        let settings = case.plugins.get(self.name).and_then(|p| p.get("settings")).and_then(Value::as_object);
+        let settings =
+            case.plugins.get(self.name).and_then(|p| p.get("settings")).and_then(Value::as_object);
         set.extend(settings.into_iter().flatten().map(|(key, _)| key.clone()));
-        let mut options = Options { plugin_dirs: self.plugin_dirs.to_vec(), ..Options::of(folder.join("case.yaml")) };
+        let mut options = Options {
+            plugin_dirs: self.plugin_dirs.to_vec(),
+            ..Options::of(folder.join("case.yaml"))
+        };
         if example_names().contains(&case.cluster.as_str()) {
             options.example = Some(case.cluster.clone());
         } else {
@@ -195,7 +223,13 @@ impl Kit<'_> {
         options.under_test = Some(self.dir.to_owned());
         let with = run::render_with(&options, Some(&over))?;
         match (base.value, with.value) {
-            (None, _) => outcome.failure = Some(format!("the cluster {} does not render by itself:\n{}", case.cluster, findings_text(&base.findings, false))),
+            (None, _) => {
+                outcome.failure = Some(format!(
+                    "the cluster {} does not render by itself:\n{}",
+                    case.cluster,
+                    findings_text(&base.findings, false)
+                ))
+            }
             (_, None) => self.refused(folder, &with.findings, &mut outcome)?,
             (Some(base), Some(with)) => {
                 let again = run::render_with(&options, Some(&over))?.value;
@@ -224,36 +258,67 @@ impl Kit<'_> {
         }
         Ok(match serde_json::from_value(node.to_value()) {
             Ok(case) => {
-                let plugins = node.get("plugins").cloned().into_iter().map(|p| ("plugins".to_owned(), p)).collect();
+                let plugins = node
+                    .get("plugins")
+                    .cloned()
+                    .into_iter()
+                    .map(|p| ("plugins".to_owned(), p))
+                    .collect();
                 Ok((case, Node::new(Data::Map(plugins), node.origin.clone())))
             }
-            Err(error) => Err(Finding::fatal("plugin/case", error.to_string()).at(&node.origin).into()),
+            Err(error) => {
+                Err(Finding::fatal("plugin/case", error.to_string()).at(&node.origin).into())
+            }
         })
     }
 
-    fn refused(&self, folder: &Path, findings: &Findings, outcome: &mut Outcome) -> Result<(), Error> {
+    fn refused(
+        &self,
+        folder: &Path,
+        findings: &Findings,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
         let (fatal, _) = findings.counts();
-        let fatal_only: Findings = findings.iter().filter(|f| f.severity == crate::finding::Severity::Fatal).cloned().collect();
+        let fatal_only: Findings = findings
+            .iter()
+            .filter(|f| f.severity == crate::finding::Severity::Fatal)
+            .cloned()
+            .collect();
         let text = findings_text(&fatal_only, false);
         outcome.summary = format!("{fatal} fatal, as expected");
         self.compare(folder, "findings.txt", "rendered.diff", &text, outcome)
     }
 
-    fn rendered(&self, folder: &Path, base: &Run, with: &Run, again: Option<&Run>, outcome: &mut Outcome) -> Result<(), Error> {
+    fn rendered(
+        &self,
+        folder: &Path,
+        base: &Run,
+        with: &Run,
+        again: Option<&Run>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
         let difference = diff::diff(&base.rendered.artifacts, &with.rendered.artifacts);
         outcome.summary = difference.summary();
         let head = format!(
             "# What rendering changes when {} is on. Places are paths, not line\n# numbers, so that another release of kaws leaves this file as it is.\n",
             self.name
         );
-        self.compare(folder, "rendered.diff", "findings.txt", &format!("{head}{}", difference.text()), outcome)?;
+        self.compare(
+            folder,
+            "rendered.diff",
+            "findings.txt",
+            &format!("{head}{}", difference.text()),
+            outcome,
+        )?;
         let same = |other: &Artifacts| *other == with.rendered.artifacts;
         if !again.is_some_and(|again| same(&again.rendered.artifacts)) {
             outcome.failure = Some("rendering twice gives other bytes".to_owned());
         }
         if let Some(other) = reversed(with) {
             if !same(&other) {
-                outcome.failure = Some("the order in which plugins are found changes what is rendered".to_owned());
+                outcome.failure = Some(
+                    "the order in which plugins are found changes what is rendered".to_owned(),
+                );
             }
         }
         if let Some(complaint) = self.linter.lint(&with.rendered.artifacts) {
@@ -264,7 +329,14 @@ impl Kit<'_> {
 
     /// Compares with what is expected; where there is nothing yet, the case fails, and `--update` writes it.
     #[expect(clippy::disallowed_methods, reason = "what is expected is a file of the case")]
-    fn compare(&self, folder: &Path, file: &str, other: &str, text: &str, outcome: &mut Outcome) -> Result<(), Error> {
+    fn compare(
+        &self,
+        folder: &Path,
+        file: &str,
+        other: &str,
+        text: &str,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
         let path = folder.join(file);
         let expected = std::fs::read_to_string(&path).ok();
         if expected.as_deref() == Some(text) && !folder.join(other).exists() {

@@ -20,7 +20,10 @@ const MAX_EXTENDS: usize = 8;
 ///
 /// # Errors
 /// Files that cannot be read.
-pub(super) fn read(options: &Options, over: Option<&Node>) -> Result<Outcome<Option<(Cluster, Node)>>, Error> {
+pub(super) fn read(
+    options: &Options,
+    over: Option<&Node>,
+) -> Result<Outcome<Option<(Cluster, Node)>>, Error> {
     let none = |findings| Ok(Outcome { value: None, findings });
     let read = match &options.example {
         Some(name) => example(name),
@@ -32,14 +35,20 @@ pub(super) fn read(options: &Options, over: Option<&Node>) -> Result<Outcome<Opt
     };
     let node = node.without_nulls();
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
-    let schema = SCHEMA.get_or_init(|| Schema::compile(&Cluster::schema()).expect("a test compiles it"));
+    let schema =
+        SCHEMA.get_or_init(|| Schema::compile(&Cluster::schema()).expect("a test compiles it"));
     let wording = Wording { area: "config", subject: "cluster.yaml", label: None, source: None };
     let mut findings = schema.check(&node, &wording);
     // What the types hold can be checked against each other even if some keys are unknown.
-    match serde_json::from_value::<Cluster>(known(&node, schema.value(), schema.value()).to_value()) {
+    match serde_json::from_value::<Cluster>(known(&node, schema.value(), schema.value()).to_value())
+    {
         Ok(cluster) if only_unknown_keys(&findings) => {
             findings.extend(check(&cluster, &node));
-            if findings.any_fatal() { none(findings) } else { Ok(Outcome { value: Some((cluster, node)), findings }) }
+            if findings.any_fatal() {
+                none(findings)
+            } else {
+                Ok(Outcome { value: Some((cluster, node)), findings })
+            }
         }
         Ok(_) => none(findings),
         Err(error) => {
@@ -53,7 +62,10 @@ pub(super) fn read(options: &Options, over: Option<&Node>) -> Result<Outcome<Opt
 
 /// Returns one of kaws's own clusters.
 fn example(name: &str) -> Result<Node, Findings> {
-    let file = SourceFile::new(format!("examples/{name}/cluster.yaml"), super::example_cluster(name).unwrap_or_default());
+    let file = SourceFile::new(
+        format!("examples/{name}/cluster.yaml"),
+        super::example_cluster(name).unwrap_or_default(),
+    );
     crate::value::read(&file)
 }
 
@@ -70,7 +82,8 @@ fn known(node: &Node, root: &Value, schema: &Value) -> Node {
     let data = match &node.data {
         Data::Map(map) => {
             let kept = map.iter().filter_map(|(key, value)| {
-                let inner = properties.and_then(|p| p.get(key)).or(additional.filter(|a| a.is_object()));
+                let inner =
+                    properties.and_then(|p| p.get(key)).or(additional.filter(|a| a.is_object()));
                 match inner {
                     Some(inner) => Some((key.clone(), known(value, root, inner))),
                     None => (!closed).then(|| (key.clone(), value.clone())),
@@ -100,7 +113,8 @@ fn extended(file: &Path, seen: &mut Vec<PathBuf>) -> Result<Result<Node, Finding
     let Some(base) = node.get("extends").cloned() else { return Ok(Ok(node)) };
     let Some(name) = base.as_str() else { return Ok(Ok(node)) };
     let path = folder_of(file).join(name);
-    let fail = |text: String| Ok(Err(Finding::fatal("config/extends", text).at(&base.origin).into()));
+    let fail =
+        |text: String| Ok(Err(Finding::fatal("config/extends", text).at(&base.origin).into()));
     seen.push(file.canonicalize().unwrap_or_else(|_| file.to_owned()));
     let Ok(real) = path.canonicalize() else {
         return fail(format!("there is no file `{name}` to extend"));
@@ -130,9 +144,17 @@ fn merged(base: Node, over: Node) -> Node {
                 };
                 base.insert(key, value);
             }
-            Node { data: Data::Map(base), origin: over.origin, key: over.key, causes: over.causes, note: over.note }
+            Node {
+                data: Data::Map(base),
+                origin: over.origin,
+                key: over.key,
+                causes: over.causes,
+                note: over.note,
+            }
         }
-        (_, data) => Node { data, origin: over.origin, key: over.key, causes: over.causes, note: over.note },
+        (_, data) => {
+            Node { data, origin: over.origin, key: over.key, causes: over.causes, note: over.note }
+        }
     }
 }
 
@@ -154,7 +176,9 @@ fn place(facts: &mut Node, written: &Node) {
                 }
             }
         }
-        (Data::List(items), Data::List(from)) => items.iter_mut().zip(from).for_each(|(item, w)| place(item, w)),
+        (Data::List(items), Data::List(from)) => {
+            items.iter_mut().zip(from).for_each(|(item, w)| place(item, w))
+        }
         _ => {}
     }
 }

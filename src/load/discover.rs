@@ -92,7 +92,8 @@ impl Catalogue {
             .map_err(|e| Error::new(folder, e))?;
         entries.sort();
         for path in entries.into_iter().filter(|p| p.is_dir()) {
-            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            let name =
+                path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             if name.starts_with('.') {
                 continue;
             }
@@ -118,7 +119,8 @@ impl Catalogue {
 fn is_our_own(name: &str, folder: &Path) -> Result<bool, Error> {
     let own = [false, true].into_iter().find_map(|contrib| embedded::plugin(name, contrib));
     let Some((manifest, files)) = own else { return Ok(false) };
-    let same = read_bytes(&folder.join("plugin.yaml")).is_ok_and(|bytes| bytes == manifest.as_bytes());
+    let same =
+        read_bytes(&folder.join("plugin.yaml")).is_ok_and(|bytes| bytes == manifest.as_bytes());
     Ok(same && on_disk(folder)?.is_ok_and(|there| there == files))
 }
 
@@ -149,7 +151,8 @@ pub fn package(name: &str, found: &Found) -> Result<Result<Package, Findings>, E
         let package = Package::read(node, found.home.clone(), files)?;
         match own {
             Some(own) if package.name.as_str() != name => {
-                let text = format!("the folder is `{name}`, and the manifest says `{}`", package.name);
+                let text =
+                    format!("the folder is `{name}`, and the manifest says `{}`", package.name);
                 Err(Finding::fatal("plugin/value", text).at(&own.origin).into())
             }
             _ => Ok(package),
@@ -177,7 +180,10 @@ fn on_disk(folder: &Path) -> Result<Result<Files, Box<Finding>>, Error> {
                 Ok(Err(Box::new(Finding::fatal("plugin/file", text).at(&at))))
             };
             if !real.starts_with(&root) {
-                return fail(format!("{} is a link that leads out of the plugin's folder", shown(&path)));
+                return fail(format!(
+                    "{} is a link that leads out of the plugin's folder",
+                    shown(&path)
+                ));
             }
             if files.len() >= MAX_FILES {
                 return fail(format!("{} has over {MAX_FILES} files", shown(folder)));

@@ -83,7 +83,8 @@ pub fn known_pins() -> BTreeMap<String, Pinned> {
 /// Returns the names of the example clusters.
 #[must_use]
 pub fn example_names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = EXAMPLES.dirs().filter_map(|d| d.path().file_name()?.to_str()).collect();
+    let mut names: Vec<&str> =
+        EXAMPLES.dirs().filter_map(|d| d.path().file_name()?.to_str()).collect();
     names.sort_unstable();
     names
 }
@@ -101,6 +102,8 @@ mod tests {
     #[test]
     fn what_is_embedded_can_be_read() {
         assert!(order().names().count() > 10);
-        assert!(known_pins().values().all(|p| p.value.starts_with("sha256:") && !p.from.is_empty()));
+        assert!(
+            known_pins().values().all(|p| p.value.starts_with("sha256:") && !p.from.is_empty())
+        );
     }
 }

@@ -62,17 +62,25 @@ pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
 /// I/O errors. What is no text, or too large, is a finding: the inner result.
 pub fn read_text(path: &Path) -> Result<Result<String, Findings>, Error> {
     let file = SourceFile::new(shown(path), "");
-    let finding = |code: &str, text: String| Findings::from(Finding::fatal(code, text).at(&Origin::file_start(&file)));
+    let finding = |code: &str, text: String| {
+        Findings::from(Finding::fatal(code, text).at(&Origin::file_start(&file)))
+    };
     let bytes = match read_bytes(path) {
         Ok(bytes) => bytes,
         Err(error) if error.source.kind() == std::io::ErrorKind::FileTooLarge => {
-            return Ok(Err(finding("yaml/too-large", format!("{} is too large: {}", shown(path), error.source))));
+            return Ok(Err(finding(
+                "yaml/too-large",
+                format!("{} is too large: {}", shown(path), error.source),
+            )));
         }
         Err(error) => return Err(error),
     };
     Ok(String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        finding("yaml/unreadable", format!("{} is not text in UTF-8, from byte {at} on", shown(path)))
+        finding(
+            "yaml/unreadable",
+            format!("{} is not text in UTF-8, from byte {at} on", shown(path)),
+        )
     }))
 }
 

@@ -60,7 +60,8 @@ pub(super) fn resolve(cx: &Cx<'_>, catalogue: &Catalogue) -> Result<Outcome<Vec<
 /// Returns the plugins to turn on: their name, the package's name, and where `cluster.yaml` says so.
 fn wanted(cx: &Cx<'_>, catalogue: &Catalogue) -> Vec<(String, String, Option<Origin>)> {
     let place = |name: &str| cx.node.at(&["plugins", name]).map(|n| n.key_origin().clone());
-    let builtin = catalogue.names().filter(|n| catalogue.places(n).iter().any(|f| f.home == Home::Builtin));
+    let builtin =
+        catalogue.names().filter(|n| catalogue.places(n).iter().any(|f| f.home == Home::Builtin));
     let default = builtin.filter(|n| !cx.config.plugins.contains_key(*n));
     let mut all: Vec<_> = default.map(|n| (n.to_owned(), n.to_owned(), None)).collect();
     for (name, used) in cx.config.plugins.iter().filter(|(_, used)| used.enabled) {
@@ -76,7 +77,12 @@ struct Packages<'a> {
 }
 
 impl Packages<'_> {
-    fn get(&mut self, name: &str, origin: Option<&Origin>, findings: &mut Findings) -> Result<Option<Arc<Package>>, Error> {
+    fn get(
+        &mut self,
+        name: &str,
+        origin: Option<&Origin>,
+        findings: &mut Findings,
+    ) -> Result<Option<Arc<Package>>, Error> {
         if let Some(read) = self.read.get(name) {
             return Ok(read.clone());
         }
@@ -143,7 +149,8 @@ fn instance(
         if config.plugins.contains_key(name) {
             let own = cx.node.at(&["nodePools", pool, "plugins", name, "settings"]);
             let both = laid_over(written.as_ref(), own);
-            pool_settings.insert(pool.clone(), prepare(package, name, both.as_ref(), &read, findings));
+            pool_settings
+                .insert(pool.clone(), prepare(package, name, both.as_ref(), &read, findings));
         }
     }
     let (nodes, narrowed) = nodes(cx, name, package, findings);
@@ -170,7 +177,11 @@ fn instance(
 }
 
 /// Returns the settings in `cluster.yaml` or in `config/<plugin>.yaml` beside it; both is a clash.
-fn written_settings(cx: &Cx<'_>, name: &str, findings: &mut Findings) -> Result<Option<Node>, Error> {
+fn written_settings(
+    cx: &Cx<'_>,
+    name: &str,
+    findings: &mut Findings,
+) -> Result<Option<Node>, Error> {
     let inline = cx.node.at(&["plugins", name, "settings"]).cloned();
     let path = cx.folder.join("config").join(format!("{name}.yaml"));
     let beside = match read_yaml_if_there(&path)? {
@@ -182,9 +193,10 @@ fn written_settings(cx: &Cx<'_>, name: &str, findings: &mut Findings) -> Result<
         }
     };
     if let Some(inline) = &inline {
-        let finding = Finding::fatal("config/clash", format!("the settings of {name} stand in two files"))
-            .at_with(inline.key_origin(), "here")
-            .related(&beside.origin, "and here");
+        let finding =
+            Finding::fatal("config/clash", format!("the settings of {name} stand in two files"))
+                .at_with(inline.key_origin(), "here")
+                .related(&beside.origin, "and here");
         findings.push(finding.help("keep one of the two"));
     }
     Ok(inline.or(Some(beside)))
@@ -201,7 +213,12 @@ fn laid_over(base: Option<&Node>, own: Option<&Node>) -> Option<Node> {
 }
 
 /// Returns the groups a plugin is on: the manifest's roles, narrowed by `nodePools:` and `roles:`.
-fn nodes(cx: &Cx<'_>, name: &str, package: &Package, findings: &mut Findings) -> (BTreeSet<String>, bool) {
+fn nodes(
+    cx: &Cx<'_>,
+    name: &str,
+    package: &Package,
+    findings: &mut Findings,
+) -> (BTreeSet<String>, bool) {
     let offered = &package.manifest.nodes;
     let all = |roles: &[Role]| -> BTreeSet<String> {
         cx.groups.iter().filter(|g| roles.contains(&g.role)).map(|g| g.key.clone()).collect()
@@ -216,16 +233,23 @@ fn nodes(cx: &Cx<'_>, name: &str, package: &Package, findings: &mut Findings) ->
         if !offered.contains(role) {
             let text = format!("{name} is not for nodes of the role {}", role.as_str());
             let roles: Vec<&str> = offered.iter().map(|r| r.as_str()).collect();
-            findings.push(Finding::fatal("plugin/nodes", text).at(&place("roles", i)).help(format!("it is for: {}", roles.join(", "))));
+            findings.push(
+                Finding::fatal("plugin/nodes", text)
+                    .at(&place("roles", i))
+                    .help(format!("it is for: {}", roles.join(", "))),
+            );
         }
         chosen.extend(all(&[*role]));
     }
     for (i, pool) in used.node_pools.iter().flatten().enumerate() {
         let at = place("nodePools", i);
         if !cx.config.node_pools.contains_key(pool) {
-            let finding = Finding::fatal("plugin/nodes", format!("there is no node pool `{pool}`")).at(&at);
+            let finding =
+                Finding::fatal("plugin/nodes", format!("there is no node pool `{pool}`")).at(&at);
             let near = did_you_mean(pool, cx.config.node_pools.keys().map(String::as_str));
-            findings.push(near.into_iter().fold(finding, |f, n| f.help(format!("did you mean `{n}`?"))));
+            findings.push(
+                near.into_iter().fold(finding, |f, n| f.help(format!("did you mean `{n}`?"))),
+            );
         } else if !offered.contains(&Role::Worker) {
             let text = format!("{name} is not for workers, and so not for the pool {pool}");
             findings.push(Finding::fatal("plugin/nodes", text).at(&at));
@@ -240,11 +264,16 @@ fn nodes(cx: &Cx<'_>, name: &str, package: &Package, findings: &mut Findings) ->
 fn check_pool_plugins(cx: &Cx<'_>, instances: &[Instance], findings: &mut Findings) {
     for (pool, config) in &cx.config.node_pools {
         for name in config.plugins.keys() {
-            let at = cx.node.at(&["nodePools", pool, "plugins", name]).map_or(&cx.node.origin, Node::key_origin);
+            let at = cx
+                .node
+                .at(&["nodePools", pool, "plugins", name])
+                .map_or(&cx.node.origin, Node::key_origin);
             let on = instances.iter().find(|i| i.name.as_str() == name);
             let text = match on {
                 None => format!("the pool {pool} sets {name}, and no such plugin is on"),
-                Some(i) if !i.nodes.contains(&format!("pool:{pool}")) => format!("the pool {pool} sets {name}, which is not on there"),
+                Some(i) if !i.nodes.contains(&format!("pool:{pool}")) => {
+                    format!("the pool {pool} sets {name}, which is not on there")
+                }
                 Some(_) => continue,
             };
             findings.push(Finding::fatal("plugin/nodes", text).at(at));
@@ -264,7 +293,8 @@ fn displace(cx: &Cx<'_>, instances: &mut Vec<Instance>, findings: &mut Findings)
     }
     let mut off = BTreeSet::new();
     for (slot, all) in providers.iter().filter(|(_, all)| all.len() > 1) {
-        let chosen: Vec<usize> = all.iter().copied().filter(|i| instances[*i].origin.is_some()).collect();
+        let chosen: Vec<usize> =
+            all.iter().copied().filter(|i| instances[*i].origin.is_some()).collect();
         if let [_] = chosen.as_slice() {
             off.extend(all.iter().copied().filter(|i| instances[*i].origin.is_none()));
             continue;
@@ -273,7 +303,11 @@ fn displace(cx: &Cx<'_>, instances: &mut Vec<Instance>, findings: &mut Findings)
         let text = format!("{} all provide `{slot}`, and only one can", names.join(" and "));
         let mut finding = Finding::fatal("plugin/slot", text);
         for origin in chosen.iter().filter_map(|i| instances[*i].origin.as_ref()) {
-            finding = if finding.origin.is_none() { finding.at(origin) } else { finding.related(origin, "and this one") };
+            finding = if finding.origin.is_none() {
+                finding.at(origin)
+            } else {
+                finding.related(origin, "and this one")
+            };
         }
         findings.push(finding.help("turn one off: enabled: false"));
     }
@@ -288,7 +322,9 @@ fn holds(cx: &Cx<'_>, instance: &Instance, when: Option<&str>) -> bool {
     let Some(when) = when else { return true };
     let roots = BTreeMap::from([("settings", &instance.settings), ("cluster", cx.facts)]);
     let scope = Scope { roots, plugin: &instance.name };
-    let value = Expression::parse(when).ok().and_then(|e| e.evaluate(&scope, &instance.package.node.origin).ok());
+    let value = Expression::parse(when)
+        .ok()
+        .and_then(|e| e.evaluate(&scope, &instance.package.node.origin).ok());
     value.is_some_and(|v| is_truthy(&v))
 }
 
@@ -300,9 +336,14 @@ fn missing(instances: &[Instance], findings: &mut Findings) {
             }
             let node = instance.package.node.at(&["requires", &i.to_string()]);
             let text = format!("{} needs the plugin {required}, which is not on", instance.name);
-            let finding = Finding::fatal("plugin/missing", text).at(node.map_or(&instance.package.node.origin, |n| &n.origin));
-            let finding = instance.origin.iter().fold(finding, |f, o| f.related(o, format!("{} is turned on here", instance.name)));
-            findings.push(finding.help(format!("turn it on:\n\n    plugins:\n      {required}: {{}}")));
+            let finding = Finding::fatal("plugin/missing", text)
+                .at(node.map_or(&instance.package.node.origin, |n| &n.origin));
+            let finding = instance
+                .origin
+                .iter()
+                .fold(finding, |f, o| f.related(o, format!("{} is turned on here", instance.name)));
+            findings
+                .push(finding.help(format!("turn it on:\n\n    plugins:\n      {required}: {{}}")));
         }
     }
 }
@@ -323,14 +364,18 @@ fn customised(cx: &Cx<'_>, schema: &serde_json::Value, findings: &mut Findings) 
         node,
         home: Home::User("cluster.yaml".to_owned()),
         files: Files::new(),
-        settings: crate::schema::Schema::compile(&json!({"type": "object", "properties": {}})).expect("it is constant"),
+        settings: crate::schema::Schema::compile(&json!({"type": "object", "properties": {}}))
+            .expect("it is constant"),
         writes: None,
     };
     findings.extend(Declared::check(&package, schema));
     Instance {
         name: package.name.clone(),
         package: Arc::new(package),
-        settings: Node::new(Data::Map(BTreeMap::new()), Origin::file_start(&SourceFile::new("cluster.yaml", ""))),
+        settings: Node::new(
+            Data::Map(BTreeMap::new()),
+            Origin::file_start(&SourceFile::new("cluster.yaml", "")),
+        ),
         pool_settings: BTreeMap::new(),
         nodes: cx.groups.iter().map(|g| g.key.clone()).collect(),
         stacks: cx.groups.iter().map(|g| g.stack.clone()).collect(),
@@ -351,9 +396,19 @@ pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) ->
             continue;
         }
         let text = format!("{} is not the plugin that kaws.lock recorded", instance.name);
-        let finding = if locked { Finding::fatal("lock/plugin-changed", text) } else { Finding::warning("lock/plugin-changed", text) };
+        let finding = if locked {
+            Finding::fatal("lock/plugin-changed", text)
+        } else {
+            Finding::warning("lock/plugin-changed", text)
+        };
         let finding = instance.origin.iter().fold(finding, |f, o| f.at(o));
-        let note = format!("recorded {} with {}, found {} with {}", recorded.version, &recorded.sha256[..8], instance.package.manifest.version, &hash[..8]);
+        let note = format!(
+            "recorded {} with {}, found {} with {}",
+            recorded.version,
+            &recorded.sha256[..8],
+            instance.package.manifest.version,
+            &hash[..8]
+        );
         findings.push(finding.note(note).about(format!("plugins.{}", instance.name)));
     }
     findings

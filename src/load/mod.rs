@@ -41,7 +41,13 @@ impl Options {
     /// Returns what is needed to read a cluster's file, and nothing else.
     #[must_use]
     pub fn of(file: impl Into<PathBuf>) -> Self {
-        Self { file: file.into(), plugin_dirs: Vec::new(), locked: false, example: None, under_test: None }
+        Self {
+            file: file.into(),
+            plugin_dirs: Vec::new(),
+            locked: false,
+            example: None,
+            under_test: None,
+        }
     }
 }
 
@@ -79,7 +85,14 @@ pub fn load_with(
     findings.extend(catalogue.findings());
     let facts = cluster::facts(&config, &node);
     let groups = crate::config::groups(&config);
-    let cx = instances::Cx { config: &config, node: &node, facts: &facts, groups: &groups, folder: &folder, natives };
+    let cx = instances::Cx {
+        config: &config,
+        node: &node,
+        facts: &facts,
+        groups: &groups,
+        folder: &folder,
+        natives,
+    };
     let plugins = instances::resolve(&cx, &catalogue)?.collect(&mut findings);
     let lock = lock(&folder)?.collect(&mut findings);
     if let Some(lock) = &lock {
@@ -108,7 +121,10 @@ fn lock(folder: &Path) -> Result<Outcome<Option<Lock>>, Error> {
     })
 }
 
-fn order(folder: &Path, plugins: &[crate::plugin::Instance]) -> Result<Outcome<Option<Order>>, Error> {
+fn order(
+    folder: &Path,
+    plugins: &[crate::plugin::Instance],
+) -> Result<Outcome<Option<Order>>, Error> {
     let base = embedded::order();
     let path = folder.join("order.yaml");
     let own = match files::read_yaml_if_there(&path)? {

@@ -59,7 +59,12 @@ pub fn split(contribution: &Node, cx: &Split<'_>) -> (Vec<Claim>, Findings) {
 
 /// Returns the claim on one entity, made from others.
 #[must_use]
-pub fn claim_at(path: &Path, body: Node, from: Vec<Path>, cx: &Split<'_>) -> (Vec<Claim>, Findings) {
+pub fn claim_at(
+    path: &Path,
+    body: Node,
+    from: Vec<Path>,
+    cx: &Split<'_>,
+) -> (Vec<Claim>, Findings) {
     let segments = path.segments();
     let mut splitter = Splitter { cx, claims: Vec::new(), findings: Findings::new() };
     match reach(&segments) {
@@ -97,7 +102,9 @@ impl Splitter<'_> {
                 _ => {
                     let text = format!("{} must be a map", shown(path));
                     let help = if names.is_empty() { "a map".to_owned() } else { names.join(", ") };
-                    self.findings.push(self.fatal("model/type", text).at(&node.origin).help(format!("of {help}")));
+                    self.findings.push(
+                        self.fatal("model/type", text).at(&node.origin).help(format!("of {help}")),
+                    );
                 }
             },
             Reached::Unknown => self.unknown(node, path),
@@ -155,7 +162,13 @@ impl Splitter<'_> {
     }
 
     /// Items of a list- or map-valued flag are entities of their own.
-    fn flag_items<'n>(&mut self, node: &'n Node, path: &mut Vec<&'n str>, section: &'static Section, kind: FlagKind) {
+    fn flag_items<'n>(
+        &mut self,
+        node: &'n Node,
+        path: &mut Vec<&'n str>,
+        section: &'static Section,
+        kind: FlagKind,
+    ) {
         match &node.data {
             Data::Map(map) => {
                 for (name, value) in map {
@@ -186,9 +199,16 @@ impl Splitter<'_> {
                 path.pop();
             }
             _ => {
-                let form = if kind == FlagKind::Map { "a map: {Name: true}" } else { "a list: [one, two]" };
-                let text = format!("{} holds several values, so that plugins can add theirs", shown(path));
-                self.findings.push(self.fatal("model/type", text).at(&node.origin).help(format!("write {form}")));
+                let form = if kind == FlagKind::Map {
+                    "a map: {Name: true}"
+                } else {
+                    "a list: [one, two]"
+                };
+                let text =
+                    format!("{} holds several values, so that plugins can add theirs", shown(path));
+                self.findings.push(
+                    self.fatal("model/type", text).at(&node.origin).help(format!("write {form}")),
+                );
             }
         }
     }
@@ -217,23 +237,35 @@ impl Splitter<'_> {
     /// Whether the manifest's `writes:` and the stage cover the path.
     fn allowed(&mut self, body: &Node, path: &[&str], section: &Section) -> bool {
         let own = path[0] == "values" && path.get(1) == Some(&self.cx.plugin.as_str());
-        let render = self.cx.stage == Stage::Render && !["machines", "manifests", "stacks", "values"].contains(&path[0]);
+        let render = self.cx.stage == Stage::Render
+            && !["machines", "manifests", "stacks", "values"].contains(&path[0]);
         if render {
             let text = format!("{} is intent: it belongs to initialise", shown(path));
             let help = "in render a plugin may add to machines, stacks, manifests and values";
-            self.findings.push(self.fatal("model/render-scope", text).at(body.key_origin()).help(help));
+            self.findings
+                .push(self.fatal("model/render-scope", text).at(body.key_origin()).help(help));
             return false;
         }
         let Some(writes) = self.cx.writes else { return true };
         let covered = writes.iter().any(|w| {
-            w.0.len() <= path.len() && w.0.iter().zip(path).enumerate().all(|(i, (a, b))| a == b || (i == 1 && self.stands_for(a, b)))
+            w.0.len() <= path.len()
+                && w.0
+                    .iter()
+                    .zip(path)
+                    .enumerate()
+                    .all(|(i, (a, b))| a == b || (i == 1 && self.stands_for(a, b)))
         });
         if own || section.private || covered {
             return true;
         }
-        let help = format!("add it to the manifest, if it should:\n\n    writes:\n      - {}", shown(path));
-        let text = format!("{} contributes to {}, and does not declare it", self.cx.plugin, shown(path));
-        self.findings.push(self.fatal("merge/undeclared-write", text).at(body.key_origin()).help(help));
+        let help = format!(
+            "add it to the manifest, if it should:\n\n    writes:\n      - {}",
+            shown(path)
+        );
+        let text =
+            format!("{} contributes to {}, and does not declare it", self.cx.plugin, shown(path));
+        self.findings
+            .push(self.fatal("merge/undeclared-write", text).at(body.key_origin()).help(help));
         false
     }
 
@@ -247,8 +279,16 @@ impl Splitter<'_> {
     }
 
     /// Returns the final path, and the groups its second segment stands for.
-    #[expect(clippy::type_complexity, reason = "three parts of one answer, named at the only caller")]
-    fn target(&mut self, body: &Node, path: &[&str], section: &Section) -> Option<(Path, Option<Arc<[String]>>, Option<String>)> {
+    #[expect(
+        clippy::type_complexity,
+        reason = "three parts of one answer, named at the only caller"
+    )]
+    fn target(
+        &mut self,
+        body: &Node,
+        path: &[&str],
+        section: &Section,
+    ) -> Option<(Path, Option<Arc<[String]>>, Option<String>)> {
         let mut full = Path::of(path.iter().copied());
         if section.private {
             let last = full.0.last_mut()?;
@@ -258,12 +298,17 @@ impl Splitter<'_> {
         let through = Some(group.to_owned());
         match (path[0], group) {
             ("stacks", "nodes") => Some((full, Some(Arc::clone(self.cx.stacks)), through)),
-            (part, "nodes") if GROUPED.contains(&part) => Some((full, Some(Arc::clone(self.cx.nodes)), through)),
+            (part, "nodes") if GROUPED.contains(&part) => {
+                Some((full, Some(Arc::clone(self.cx.nodes)), through))
+            }
             (part, group) if GROUPED.contains(&part) && group != "serviceAccounts" => {
                 if self.unknown_group(part, group) {
                     let text = format!("the cluster has no group `{group}`");
                     let known = self.cx.groups.join(", ");
-                    let finding = self.fatal("model/unknown-group", text).at(body.key_origin()).help(format!("it has: {known}, worker"));
+                    let finding = self
+                        .fatal("model/unknown-group", text)
+                        .at(body.key_origin())
+                        .help(format!("it has: {known}, worker"));
                     self.findings.push(finding);
                     return None;
                 }
@@ -302,9 +347,10 @@ impl Splitter<'_> {
         let text = format!("{} names `{group}`, and is only on: {on}", self.cx.plugin);
         let mut nodes = path.to_vec();
         nodes[1] = "nodes";
-        self.fatal("merge/outside-pools", text)
-            .at(body.key_origin())
-            .help(format!("write `nodes`, which means the nodes the plugin is on: {}", shown(&nodes)))
+        self.fatal("merge/outside-pools", text).at(body.key_origin()).help(format!(
+            "write `nodes`, which means the nodes the plugin is on: {}",
+            shown(&nodes)
+        ))
     }
 
     fn normalise(&mut self, body: Node, path: &[&str], section: &'static Section) -> Option<Node> {
@@ -316,7 +362,9 @@ impl Splitter<'_> {
         let found = section.kind.schema().check(&body, &wording);
         if !found.is_empty() {
             let subject = shown(path);
-            self.findings.extend(found.into_iter().map(|f| f.note(format!("in {subject}")).by(self.cx.plugin)));
+            self.findings.extend(
+                found.into_iter().map(|f| f.note(format!("in {subject}")).by(self.cx.plugin)),
+            );
             return None;
         }
         if let Some((code, text, help)) = super::naming::wrong(section.kind, path, &body) {
@@ -333,14 +381,21 @@ impl Splitter<'_> {
     fn secret_modes(&mut self, body: &Node, path: &[&str], section: &Section) -> Option<()> {
         let secret = section.kind == Kind::File
             && body.get("fill").and_then(Node::as_bool) == Some(true)
-            && body.get("content").and_then(Node::as_str).is_some_and(|text| text.contains("@{secret "));
-        let wide = body.get("mode").and_then(Node::as_str).is_some_and(|mode| !mode.ends_with("00"));
+            && body
+                .get("content")
+                .and_then(Node::as_str)
+                .is_some_and(|text| text.contains("@{secret "));
+        let wide =
+            body.get("mode").and_then(Node::as_str).is_some_and(|mode| !mode.ends_with("00"));
         if !secret || !wide {
             return Some(());
         }
-        let at = body.get("mode").filter(|m| m.key.is_some()).map_or(body.key_origin(), |m| &m.origin);
+        let at =
+            body.get("mode").filter(|m| m.key.is_some()).map_or(body.key_origin(), |m| &m.origin);
         let text = format!("{} holds a secret, and others than its owner may read it", shown(path));
-        self.findings.push(self.fatal("model/file-wider-than-secret", text).at(at).help("write mode: \"0600\""));
+        self.findings.push(
+            self.fatal("model/file-wider-than-secret", text).at(at).help("write mode: \"0600\""),
+        );
         None
     }
 
@@ -374,7 +429,9 @@ fn with_text(mut body: Node) -> Node {
 fn with_defaults(mut body: Node, kind: Kind) -> Node {
     let schema = kind.schema().value();
     let origin = body.origin.clone();
-    let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else { return body };
+    let Some(properties) = schema.get("properties").and_then(serde_json::Value::as_object) else {
+        return body;
+    };
     if let Some(map) = body.as_map_mut() {
         for (name, property) in properties {
             if let Some(default) = property.get("default").filter(|_| !map.contains_key(name)) {

@@ -131,8 +131,12 @@ impl Kind {
             Self::Any | Self::KubeletSetting => json!({"title": "a value"}),
             Self::Text => json!({"title": "a text", "type": "string"}),
             Self::Switch => json!({"title": "a switch", "type": "boolean"}),
-            Self::HopLimit => json!({"title": "a number of hops", "type": "integer", "minimum": 1, "maximum": 64}),
-            Self::Flag | Self::Sysctl => json!({"title": "a value", "type": ["string", "integer", "number", "boolean"]}),
+            Self::HopLimit => {
+                json!({"title": "a number of hops", "type": "integer", "minimum": 1, "maximum": 64})
+            }
+            Self::Flag | Self::Sysctl => {
+                json!({"title": "a value", "type": ["string", "integer", "number", "boolean"]})
+            }
             Self::Admission => of::<Admission>(),
             Self::AuditRule => of::<AuditRule>(),
             Self::Authority => of::<Authority>(),
@@ -144,8 +148,10 @@ impl Kind {
             Self::File => of::<File>(),
             Self::HostVolume => of::<HostVolume>(),
             Self::Jwt => of::<Jwt>(),
-            Self::ManagedPolicy => json!({"title": "a managed policy", "type": ["string", "object"],
-                "description": "Its ARN, or a CloudFormation function or $output that gives it."}),
+            Self::ManagedPolicy => {
+                json!({"title": "a managed policy", "type": ["string", "object"],
+                "description": "Its ARN, or a CloudFormation function or $output that gives it."})
+            }
             Self::Manifest => of::<Manifest>(),
             Self::Output => of::<Output>(),
             Self::Parameter => of::<Parameter>(),
@@ -313,7 +319,9 @@ pub struct RuleSource {
 #[schemars(title = "a resource")]
 pub struct Resource {
     /// Its type.
-    #[schemars(regex(pattern = "^([A-Za-z0-9]+::[A-Za-z0-9]+::[A-Za-z0-9]+(::MODULE)?|Custom::[A-Za-z0-9_@-]+)$"))]
+    #[schemars(regex(
+        pattern = "^([A-Za-z0-9]+::[A-Za-z0-9]+::[A-Za-z0-9]+(::MODULE)?|Custom::[A-Za-z0-9_@-]+)$"
+    ))]
     pub r#type: String,
     /// Its properties.
     #[serde(default)]

@@ -74,6 +74,8 @@ mod tests {
 
     #[test]
     fn the_table_is_sorted_and_unique() {
-        assert!(FLAGS.windows(2).all(|w| (w[0].component, w[0].name) < (w[1].component, w[1].name)));
+        assert!(
+            FLAGS.windows(2).all(|w| (w[0].component, w[0].name) < (w[1].component, w[1].name))
+        );
     }
 }

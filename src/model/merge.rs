@@ -34,7 +34,10 @@ impl Decisions {
     /// Returns the preference at `path`; `worker` stands for all pools.
     fn at(&mut self, path: &Path) -> Option<Name> {
         let worker = generic(path);
-        let key = [Some(path.clone()), worker].into_iter().flatten().find(|p| self.prefer.contains_key(p))?;
+        let key = [Some(path.clone()), worker]
+            .into_iter()
+            .flatten()
+            .find(|p| self.prefer.contains_key(p))?;
         let plugin = self.prefer[&key].plugin.clone();
         self.used.insert(key);
         Some(plugin)
@@ -110,8 +113,14 @@ impl Model {
             }
             Some(Branch::Leaf(entity)) => {
                 if let Some(conflict) = join(entity, claimant, path, decisions) {
-                    let general = generic(path).filter(|_| claimant.through.is_some()).unwrap_or_else(|| path.clone());
-                    let key = (general.clone(), conflict.first.plugin.clone(), conflict.second.plugin.clone());
+                    let general = generic(path)
+                        .filter(|_| claimant.through.is_some())
+                        .unwrap_or_else(|| path.clone());
+                    let key = (
+                        general.clone(),
+                        conflict.first.plugin.clone(),
+                        conflict.second.plugin.clone(),
+                    );
                     conflicts.entry(key).or_insert(Conflict { path: general, ..conflict });
                 }
             }
@@ -121,12 +130,23 @@ impl Model {
 }
 
 /// Adds a claim to an entity that is there; returns the conflict if they cannot both be.
-fn join(entity: &mut Entity, claimant: &Arc<Claimant>, path: &Path, decisions: &mut Decisions) -> Option<Conflict> {
+fn join(
+    entity: &mut Entity,
+    claimant: &Arc<Claimant>,
+    path: &Path,
+    decisions: &mut Decisions,
+) -> Option<Conflict> {
     if *entity.body == *claimant.body {
-        let known = entity.owners.iter().any(|o| o.plugin == claimant.plugin && o.origin() == claimant.origin());
+        let known = entity
+            .owners
+            .iter()
+            .any(|o| o.plugin == claimant.plugin && o.origin() == claimant.origin());
         if entity.yields() && !claimant.yields {
             let owners = std::mem::replace(&mut entity.owners, vec![Arc::clone(claimant)]);
-            entity.history().yielded.extend(owners.into_iter().map(|o| (o, "a default, which agrees")));
+            entity
+                .history()
+                .yielded
+                .extend(owners.into_iter().map(|o| (o, "a default, which agrees")));
         } else if !known {
             entity.owners.push(Arc::clone(claimant));
             entity.owners.sort_by(|a, b| a.plugin.cmp(&b.plugin));
@@ -137,7 +157,10 @@ fn join(entity: &mut Entity, claimant: &Arc<Claimant>, path: &Path, decisions: &
         (true, false) => {
             let owners = std::mem::replace(&mut entity.owners, vec![Arc::clone(claimant)]);
             entity.body = Arc::clone(&claimant.body);
-            entity.history().yielded.extend(owners.into_iter().map(|o| (o, "a default, which yields")));
+            entity
+                .history()
+                .yielded
+                .extend(owners.into_iter().map(|o| (o, "a default, which yields")));
             return None;
         }
         (false, true) => {
@@ -149,19 +172,31 @@ fn join(entity: &mut Entity, claimant: &Arc<Claimant>, path: &Path, decisions: &
     decide(entity, claimant, path, decisions)
 }
 
-fn decide(entity: &mut Entity, claimant: &Arc<Claimant>, path: &Path, decisions: &mut Decisions) -> Option<Conflict> {
+fn decide(
+    entity: &mut Entity,
+    claimant: &Arc<Claimant>,
+    path: &Path,
+    decisions: &mut Decisions,
+) -> Option<Conflict> {
     let holds = |name: &Name| entity.owners.iter().any(|o| o.plugin == *name);
-    let preferred = decisions.prefer.contains_key(path) || generic(path).is_some_and(|p| decisions.prefer.contains_key(&p));
+    let preferred = decisions.prefer.contains_key(path)
+        || generic(path).is_some_and(|p| decisions.prefer.contains_key(&p));
     if preferred {
         match decisions.at(path) {
             Some(name) if name == claimant.plugin => {
                 let owners = std::mem::replace(&mut entity.owners, vec![Arc::clone(claimant)]);
                 entity.body = Arc::clone(&claimant.body);
-                entity.history().yielded.extend(owners.into_iter().map(|o| (o, "cluster.yaml prefers the other")));
+                entity
+                    .history()
+                    .yielded
+                    .extend(owners.into_iter().map(|o| (o, "cluster.yaml prefers the other")));
                 return None;
             }
             Some(name) if holds(&name) => {
-                entity.history().yielded.push((Arc::clone(claimant), "cluster.yaml prefers the other"));
+                entity
+                    .history()
+                    .yielded
+                    .push((Arc::clone(claimant), "cluster.yaml prefers the other"));
                 return None;
             }
             _ => {}
@@ -171,7 +206,11 @@ fn decide(entity: &mut Entity, claimant: &Arc<Claimant>, path: &Path, decisions:
         entity.history().yielded.push((Arc::clone(claimant), "a patch of cluster.yaml settles it"));
         return None;
     }
-    Some(Conflict { path: path.clone(), first: Arc::clone(&entity.owners[0]), second: Arc::clone(claimant) })
+    Some(Conflict {
+        path: path.clone(),
+        first: Arc::clone(&entity.owners[0]),
+        second: Arc::clone(claimant),
+    })
 }
 
 struct Conflict {
@@ -194,9 +233,12 @@ impl Conflict {
             Some("resources") => "resources under one logical id",
             _ => "values for one entity",
         };
-        let message = format!("{} and {} want different {what}\n  {}", a.plugin, b.plugin, self.path);
-        let label = |claimant: &Claimant, node: &Node| format!("{}: {}", claimant.plugin, summary(node));
-        let mut finding = Finding::fatal("merge/conflict", message).at_with(&left.origin, label(a, left));
+        let message =
+            format!("{} and {} want different {what}\n  {}", a.plugin, b.plugin, self.path);
+        let label =
+            |claimant: &Claimant, node: &Node| format!("{}: {}", claimant.plugin, summary(node));
+        let mut finding =
+            Finding::fatal("merge/conflict", message).at_with(&left.origin, label(a, left));
         for cause in &left.causes {
             finding = finding.related(cause, format!("which {} takes from here", a.plugin));
         }
@@ -217,7 +259,10 @@ impl Conflict {
         }
         finding
             .help("make them equal: equal values are no conflict, and both\nplugins then own it")
-            .help(format!("or say in cluster.yaml whose is right:\n\n{}", prefer_lines(&self.path, &a.plugin)))
+            .help(format!(
+                "or say in cluster.yaml whose is right:\n\n{}",
+                prefer_lines(&self.path, &a.plugin)
+            ))
     }
 }
 
@@ -246,7 +291,11 @@ fn summary(node: &Node) -> String {
     }
     let hash = crate::value::sha256(text.as_bytes());
     let size = thousands(text.len());
-    if is_text { format!("{size} B, sha256 {}", &hash[..8]) } else { format!("{size} B as JSON, sha256 {}", &hash[..8]) }
+    if is_text {
+        format!("{size} B, sha256 {}", &hash[..8])
+    } else {
+        format!("{size} B as JSON, sha256 {}", &hash[..8])
+    }
 }
 
 fn thousands(n: usize) -> String {
@@ -262,7 +311,8 @@ fn thousands(n: usize) -> String {
 }
 
 fn sealed(claim: &Claim) -> Finding {
-    let text = format!("{} adds {} after that part was finished", claim.claimant.plugin, claim.path);
+    let text =
+        format!("{} adds {} after that part was finished", claim.claimant.plugin, claim.path);
     Finding::fatal("merge/sealed", text)
         .at(claim.claimant.origin())
         .by(&claim.claimant.plugin)

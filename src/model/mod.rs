@@ -19,7 +19,10 @@ pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, Preference};
 pub use patch::{AppliedPatch, Op, Patch};
 pub use shape::{PROTECTED, SECTIONS, Section, contribution_schema, section_of};
-pub use stacks::{Derived, Edges, derived_parameters, dangling_outputs, output, parameter_name, stack_edges, stack_order};
+pub use stacks::{
+    Derived, Edges, dangling_outputs, derived_parameters, output, parameter_name, stack_edges,
+    stack_order,
+};
 pub use tree::{Branch, Claimant, Entity, Model, Stage};
 
 /// The words that begin a placeholder which nodes fill in: `@{secret dex/github}`.

@@ -4,20 +4,31 @@ use super::entities::Kind;
 use crate::value::Node;
 
 /// Ends of the names of systemd units.
-const UNITS: [&str; 8] = [".service", ".timer", ".target", ".mount", ".path", ".socket", ".slice", ".swap"];
+const UNITS: [&str; 8] =
+    [".service", ".timer", ".target", ".mount", ".path", ".socket", ".slice", ".swap"];
 
 /// Returns what is wrong with an entity's name or sources: the code, the sentence and the help.
-pub(super) fn wrong(kind: Kind, path: &[&str], body: &Node) -> Option<(&'static str, String, &'static str)> {
+pub(super) fn wrong(
+    kind: Kind,
+    path: &[&str],
+    body: &Node,
+) -> Option<(&'static str, String, &'static str)> {
     let name = path.last().copied().unwrap_or_default();
     let named = |text: String, help| Some(("model/name", text, help));
     match kind {
-        Kind::File if !is_absolute(name) => {
-            named(format!("`{name}` is no place for a file"), "write an absolute path, without `..` and doubled slashes")
-        }
-        Kind::Unit if !UNITS.iter().any(|end| name.ends_with(end)) || name.contains('/') => {
-            named(format!("`{name}` is no name for a unit"), "write name.service, name.timer, name.target, …")
-        }
-        Kind::DropIn if !name.split_once('/').is_some_and(|(unit, file)| unit.contains('.') && file.ends_with(".conf")) => {
+        Kind::File if !is_absolute(name) => named(
+            format!("`{name}` is no place for a file"),
+            "write an absolute path, without `..` and doubled slashes",
+        ),
+        Kind::Unit if !UNITS.iter().any(|end| name.ends_with(end)) || name.contains('/') => named(
+            format!("`{name}` is no name for a unit"),
+            "write name.service, name.timer, name.target, …",
+        ),
+        Kind::DropIn
+            if !name
+                .split_once('/')
+                .is_some_and(|(unit, file)| unit.contains('.') && file.ends_with(".conf")) =>
+        {
             named(format!("`{name}` is no name for a drop-in"), "write unit.service/10-name.conf")
         }
         Kind::Flag if name.starts_with('-') => {
@@ -36,7 +47,8 @@ fn stack(path: &[&str]) -> Option<(&'static str, String, &'static str)> {
     }
     let [part, id] = rest else { return None };
     let logical = ["resources", "parameters", "outputs", "conditions", "mappings"].contains(part);
-    let alphanumeric = !id.is_empty() && id.len() <= 255 && id.chars().all(|c| c.is_ascii_alphanumeric());
+    let alphanumeric =
+        !id.is_empty() && id.len() <= 255 && id.chars().all(|c| c.is_ascii_alphanumeric());
     if logical && !(alphanumeric && id.starts_with(|c: char| c.is_ascii_uppercase())) {
         let help = "letters and digits, beginning with a capital";
         return Some(("model/name", format!("`{id}` is no logical id"), help));

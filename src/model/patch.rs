@@ -114,11 +114,16 @@ impl Model {
                     continue;
                 }
             };
-            let parts: Vec<&str> = super::SECTIONS.iter().filter_map(|s| s.path.split('.').next()).collect();
+            let parts: Vec<&str> =
+                super::SECTIONS.iter().filter_map(|s| s.path.split('.').next()).collect();
             if !parts.contains(&at.0[0].as_str()) {
-                let finding = Finding::fatal("patch/missing", format!("the model has no part `{}`", at.0[0])).at(at_origin);
+                let finding =
+                    Finding::fatal("patch/missing", format!("the model has no part `{}`", at.0[0]))
+                        .at(at_origin);
                 let near = did_you_mean(&at.0[0], parts.iter().copied());
-                findings.push(near.into_iter().fold(finding, |f, n| f.help(format!("did you mean `{n}`?"))));
+                findings.push(
+                    near.into_iter().fold(finding, |f, n| f.help(format!("did you mean `{n}`?"))),
+                );
                 continue;
             }
             let patch = Patch {
@@ -133,7 +138,11 @@ impl Model {
                 why: form.why,
             };
             if (patch.op == Op::Remove) == patch.value.is_some() {
-                let text = if patch.op == Op::Remove { "`remove` takes no value" } else { "a value is missing" };
+                let text = if patch.op == Op::Remove {
+                    "`remove` takes no value"
+                } else {
+                    "a value is missing"
+                };
                 findings.push(patch.fatal("patch/value", text.to_owned()));
                 continue;
             }
@@ -148,7 +157,8 @@ impl Model {
     #[must_use]
     pub fn seal(&mut self, parts: &[String], patches: &[Arc<Patch>]) -> Findings {
         let mut findings = Findings::new();
-        let here: Vec<&Arc<Patch>> = patches.iter().filter(|p| parts.contains(&p.at.0[0])).collect();
+        let here: Vec<&Arc<Patch>> =
+            patches.iter().filter(|p| parts.contains(&p.at.0[0])).collect();
         for patch in &here {
             findings.extend(self.apply(patch));
         }
@@ -260,9 +270,11 @@ impl Model {
         });
         let before: Vec<&str> = at.0[..known.unwrap_or(0)].iter().map(String::as_str).collect();
         let names = self.names(&before);
-        let near = at.0.get(before.len()).and_then(|word| did_you_mean(word, names.iter().copied()));
+        let near =
+            at.0.get(before.len()).and_then(|word| did_you_mean(word, names.iter().copied()));
         let finding = match near {
-            Some(near) => finding.help(format!("did you mean {}?", Path::of(before.iter().copied()).join(near))),
+            Some(near) => finding
+                .help(format!("did you mean {}?", Path::of(before.iter().copied()).join(near))),
             None => finding,
         };
         finding.help("where that is fine, say ifMissing: skip")
@@ -299,7 +311,11 @@ fn change(body: &mut Node, inside: &[String], patch: &Patch) -> Result<(), Box<F
         }
         (Data::Map(map), Op::Add) => match map.get_mut(last) {
             Some(Node { data: Data::List(items), .. }) => items.push(new()?),
-            Some(_) => return Err(wrong("something is there already: `add` appends to lists, `replace` changes")),
+            Some(_) => {
+                return Err(wrong(
+                    "something is there already: `add` appends to lists, `replace` changes",
+                ));
+            }
             None => {
                 map.insert(last.clone(), new()?);
             }
@@ -308,7 +324,11 @@ fn change(body: &mut Node, inside: &[String], patch: &Patch) -> Result<(), Box<F
             map.insert(last.clone(), new()?);
         }
         (Data::List(items), op) => {
-            let i = last.parse::<usize>().ok().filter(|i| *i < items.len()).ok_or_else(|| wrong("the list is shorter"))?;
+            let i = last
+                .parse::<usize>()
+                .ok()
+                .filter(|i| *i < items.len())
+                .ok_or_else(|| wrong("the list is shorter"))?;
             match (op, &mut items[i].data) {
                 (Op::Remove, _) => drop(items.remove(i)),
                 (Op::Replace, _) => items[i] = new()?,
@@ -325,7 +345,8 @@ fn change(body: &mut Node, inside: &[String], patch: &Patch) -> Result<(), Box<F
 fn fits(body: &Node, path: &[String], patch: &Patch) -> Result<(), Box<Finding>> {
     let segments: Vec<&str> = path.iter().map(String::as_str).collect();
     let Some(section) = super::section_of(&segments) else { return Ok(()) };
-    let wording = crate::schema::Wording { area: "model", subject: "the entity", label: None, source: None };
+    let wording =
+        crate::schema::Wording { area: "model", subject: "the entity", label: None, source: None };
     let found = section.kind.schema().check(body, &wording);
     let Some(first) = found.into_iter().next() else { return Ok(()) };
     let text = format!("the patch {} leaves what cannot be there: {}", patch.name, first.message);
@@ -370,7 +391,10 @@ fn protected(patch: &Patch) -> Option<Finding> {
     if let Some(second) = generic.0.get_mut(1).filter(|_| part != "pki") {
         *second = if part == "stacks" { "<stack>".to_owned() } else { "<group>".to_owned() };
     }
-    let shown = generic.to_string().replace("[\"<group>\"]", ".<group>").replace("[\"<stack>\"]", ".<stack>");
+    let shown = generic
+        .to_string()
+        .replace("[\"<group>\"]", ".<group>")
+        .replace("[\"<stack>\"]", ".<stack>");
     let hit = PROTECTED.iter().any(|p| {
         let plain = p.replace(".[\"", "[\"");
         shown.starts_with(&plain) || plain.starts_with(&format!("{shown}."))
@@ -383,7 +407,9 @@ fn protected(patch: &Patch) -> Option<Finding> {
         Finding::warning("patch/protected-used", text).at(&patch.origin).about(path)
     } else {
         let text = format!("{} patches {path}, which only cluster.yaml may", patch.plugin);
-        patch.fatal("patch/protected", text).help("write the patch under `customise:` in cluster.yaml, if it is right for this cluster")
+        patch.fatal("patch/protected", text).help(
+            "write the patch under `customise:` in cluster.yaml, if it is right for this cluster",
+        )
     })
 }
 

@@ -36,52 +36,120 @@ const fn private(path: &'static str, kind: Kind, doc: &'static str) -> Section {
 
 /// Every kind of place, sorted by path.
 pub const SECTIONS: &[Section] = &[
-    row("apiServer.admission.plugins.<name>", Kind::Admission, "Configuration of an admission plugin; listing it also turns it on."),
+    row(
+        "apiServer.admission.plugins.<name>",
+        Kind::Admission,
+        "Configuration of an admission plugin; listing it also turns it on.",
+    ),
     row("apiServer.audit.<name>", Kind::AuditRule, "A rule of the audit policy."),
-    row("apiServer.authentication.jwt.<name>", Kind::Jwt, "An issuer of tokens that the API server trusts, as AuthenticationConfiguration spells it."),
-    row("apiServer.authorization.webhooks.<name>", Kind::AuthorizationWebhook, "A webhook that is asked before RBAC."),
-    row("apiServer.encryption.<name>", Kind::Encryption, "Resources that are encrypted in etcd, and how."),
+    row(
+        "apiServer.authentication.jwt.<name>",
+        Kind::Jwt,
+        "An issuer of tokens that the API server trusts, as AuthenticationConfiguration spells it.",
+    ),
+    row(
+        "apiServer.authorization.webhooks.<name>",
+        Kind::AuthorizationWebhook,
+        "A webhook that is asked before RBAC.",
+    ),
+    row(
+        "apiServer.encryption.<name>",
+        Kind::Encryption,
+        "Resources that are encrypted in etcd, and how.",
+    ),
     row("apiServer.flags.<name>", Kind::Flag, "A flag of kube-apiserver, without its dashes."),
-    row("apiServer.volumes.<name>", Kind::HostVolume, "A folder or file of the node that kube-apiserver sees."),
-    private("checks.<name>", Kind::Check, "A check of the running cluster; `validate:` of a manifest lands here."),
+    row(
+        "apiServer.volumes.<name>",
+        Kind::HostVolume,
+        "A folder or file of the node that kube-apiserver sees.",
+    ),
+    private(
+        "checks.<name>",
+        Kind::Check,
+        "A check of the running cluster; `validate:` of a manifest lands here.",
+    ),
     row("controllerManager.flags.<name>", Kind::Flag, "A flag of kube-controller-manager."),
     row("etcd.flags.<name>", Kind::Flag, "A flag of etcd."),
     row("helm.releases.<name>", Kind::Release, "A Helm release."),
-    row("iam.<group>.managedPolicies.<name>", Kind::ManagedPolicy, "ARN of a managed policy of the group's role."),
-    row("iam.<group>.statements.<sid>", Kind::Statement, "A statement of the policy of the group's role, by its Sid."),
-    row("iam.serviceAccounts.<account>.statements.<sid>", Kind::Statement, "A statement of the policy of a service account's role; the account is namespace/name."),
+    row(
+        "iam.<group>.managedPolicies.<name>",
+        Kind::ManagedPolicy,
+        "ARN of a managed policy of the group's role.",
+    ),
+    row(
+        "iam.<group>.statements.<sid>",
+        Kind::Statement,
+        "A statement of the policy of the group's role, by its Sid.",
+    ),
+    row(
+        "iam.serviceAccounts.<account>.statements.<sid>",
+        Kind::Statement,
+        "A statement of the policy of a service account's role; the account is namespace/name.",
+    ),
     row("kubeProxy.config.<key>", Kind::Any, "A setting of KubeProxyConfiguration."),
     row("kubelet.<group>.config.<key>", Kind::KubeletSetting, "A setting of KubeletConfiguration."),
     row("kubelet.<group>.labels.<key>", Kind::Text, "A label the node registers with."),
     row("kubelet.<group>.taints.<key>", Kind::Taint, "A taint the node registers with."),
-    row("machines.<group>.dropins.<unit/name>", Kind::DropIn, "A drop-in of a systemd unit; the key is kubelet.service/10-mine.conf."),
+    row(
+        "machines.<group>.dropins.<unit/name>",
+        Kind::DropIn,
+        "A drop-in of a systemd unit; the key is kubelet.service/10-mine.conf.",
+    ),
     row("machines.<group>.files.<path>", Kind::File, "A file."),
-    listed("machines.<group>.images.<image>", Kind::Switch, "A container image to have on the node before it is needed."),
-    row("machines.<group>.metadataHopLimit", Kind::HopLimit, "How many hops away the metadata service answers: 1 for the node alone, 2 for pods."),
+    listed(
+        "machines.<group>.images.<image>",
+        Kind::Switch,
+        "A container image to have on the node before it is needed.",
+    ),
+    row(
+        "machines.<group>.metadataHopLimit",
+        Kind::HopLimit,
+        "How many hops away the metadata service answers: 1 for the node alone, 2 for pods.",
+    ),
     listed("machines.<group>.modules.<name>", Kind::Switch, "A kernel module to load."),
     listed("machines.<group>.packages.<name>", Kind::Switch, "A package of the operating system."),
     row("machines.<group>.sysctls.<key>", Kind::Sysctl, "A kernel parameter."),
     row("machines.<group>.units.<name>", Kind::Unit, "A systemd unit."),
     row("manifests.<name>", Kind::Manifest, "Kubernetes objects that are applied to the cluster."),
     row("network.subnets.<kind>.tags.<key>", Kind::Text, "A tag of all private or public subnets."),
-    private("patches.<name>", Kind::Patch, "The one way to change or remove what another plugin contributed."),
-    private("pins.<name>", Kind::Pin, "Something that nodes download; `pins:` of a manifest lands here."),
+    private(
+        "patches.<name>",
+        Kind::Patch,
+        "The one way to change or remove what another plugin contributed.",
+    ),
+    private(
+        "pins.<name>",
+        Kind::Pin,
+        "Something that nodes download; `pins:` of a manifest lands here.",
+    ),
     row("pki.authorities.<name>", Kind::Authority, "A certificate authority that deploy mints."),
     row("pki.certificates.<name>", Kind::Certificate, "A certificate that deploy mints."),
     row("scheduler.flags.<name>", Kind::Flag, "A flag of kube-scheduler."),
     row("scheduler.profiles.<name>", Kind::Any, "A profile of kube-scheduler, by schedulerName."),
     private("secrets.<name>", Kind::SecretName, "A secret's name; never its value."),
     row("securityGroups.<group>.ingress.<rule>", Kind::Rule, "What may reach a security group."),
-    listed("stacks.<stack>.after.<stack>", Kind::Switch, "A stack that this one comes after, beside those whose outputs it uses."),
+    listed(
+        "stacks.<stack>.after.<stack>",
+        Kind::Switch,
+        "A stack that this one comes after, beside those whose outputs it uses.",
+    ),
     row("stacks.<stack>.conditions.<id>", Kind::Any, "A condition of the template."),
     row("stacks.<stack>.description", Kind::Text, "What the template says of itself."),
     row("stacks.<stack>.mappings.<id>", Kind::Any, "A mapping of the template."),
     row("stacks.<stack>.outputs.<id>", Kind::Output, "An output of the template."),
     row("stacks.<stack>.parameters.<id>", Kind::Parameter, "A parameter of the template."),
     row("stacks.<stack>.protected", Kind::Switch, "Whether the stack refuses to be deleted."),
-    row("stacks.<stack>.resources.<id>", Kind::Resource, "A resource, as CloudFormation spells it."),
+    row(
+        "stacks.<stack>.resources.<id>",
+        Kind::Resource,
+        "A resource, as CloudFormation spells it.",
+    ),
     row("stacks.<stack>.tags.<key>", Kind::Text, "A tag of everything in the stack."),
-    private("steps.<name>", Kind::Step, "A step of the deployment; `deploy:` of a manifest lands here."),
+    private(
+        "steps.<name>",
+        Kind::Step,
+        "A step of the deployment; `deploy:` of a manifest lands here.",
+    ),
     row("values.<plugin>.<key>", Kind::Any, "A value for other plugins' templates."),
 ];
 
@@ -102,7 +170,10 @@ struct Pattern {
 }
 
 static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-    SECTIONS.iter().map(|section| Pattern { segments: section.path.split('.').collect(), section }).collect()
+    SECTIONS
+        .iter()
+        .map(|section| Pattern { segments: section.path.split('.').collect(), section })
+        .collect()
 });
 
 /// What a path's beginning leads to.
@@ -121,12 +192,18 @@ pub(super) fn reach(path: &[&str]) -> Reached {
     let mut open = false;
     // A fixed name beats a free one: `iam.serviceAccounts` is no group.
     let fixed_second = |p: &Pattern| {
-        path.len() > 1 && !is_free(p.segments.get(1).copied().unwrap_or("")) && p.segments.get(1) == path.get(1)
+        path.len() > 1
+            && !is_free(p.segments.get(1).copied().unwrap_or(""))
+            && p.segments.get(1) == path.get(1)
     };
-    let prefer_fixed = PATTERNS.iter().any(|p| p.segments[0] == *path.first().unwrap_or(&"") && fixed_second(p));
+    let prefer_fixed =
+        PATTERNS.iter().any(|p| p.segments[0] == *path.first().unwrap_or(&"") && fixed_second(p));
     for pattern in PATTERNS.iter() {
         let fits = path.len() <= pattern.segments.len()
-            && path.iter().zip(&pattern.segments).all(|(name, segment)| is_free(segment) || segment == name)
+            && path
+                .iter()
+                .zip(&pattern.segments)
+                .all(|(name, segment)| is_free(segment) || segment == name)
             && (!prefer_fixed || fixed_second(pattern));
         if !fits {
             continue;
@@ -206,7 +283,11 @@ fn place(map: &mut Map<String, Value>, segments: &[&str], entity: Value) {
         *slot = json!({});
     }
     if let Value::Object(next) = slot {
-        if rest.is_empty() { next.extend(entity.as_object().cloned().unwrap_or_default()) } else { place(next, rest, entity) }
+        if rest.is_empty() {
+            next.extend(entity.as_object().cloned().unwrap_or_default())
+        } else {
+            place(next, rest, entity)
+        }
     }
 }
 
@@ -228,8 +309,14 @@ mod tests {
 
     #[test]
     fn a_fixed_name_beats_a_free_one() {
-        assert_eq!(section_of(&["iam", "serviceAccounts", "a/b", "statements", "S"]).unwrap().path, "iam.serviceAccounts.<account>.statements.<sid>");
-        assert_eq!(section_of(&["iam", "worker", "statements", "S"]).unwrap().path, "iam.<group>.statements.<sid>");
+        assert_eq!(
+            section_of(&["iam", "serviceAccounts", "a/b", "statements", "S"]).unwrap().path,
+            "iam.serviceAccounts.<account>.statements.<sid>"
+        );
+        assert_eq!(
+            section_of(&["iam", "worker", "statements", "S"]).unwrap().path,
+            "iam.<group>.statements.<sid>"
+        );
         assert!(section_of(&["iam", "serviceAccounts", "statements", "S"]).is_none());
         assert!(matches!(reach(&["machines", "etcd", "file"]), Reached::Unknown));
     }
@@ -239,7 +326,8 @@ mod tests {
         let schema = crate::schema::Schema::compile(&contribution_schema()).unwrap();
         let text = "machines: {etcd: {files: {/a: {content: x}}, metadataHopLimit: {$default: 1}}}";
         let node = crate::value::read(&crate::origin::SourceFile::new("c", text)).unwrap();
-        let wording = crate::schema::Wording { area: "model", subject: "x", label: None, source: None };
+        let wording =
+            crate::schema::Wording { area: "model", subject: "x", label: None, source: None };
         assert!(schema.check(&node, &wording).is_empty());
     }
 }

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use petgraph::graph::DiGraph;
 
-use crate::finding::{Finding, Findings};
 use super::tree::{Entity, Model};
+use crate::finding::{Finding, Findings};
 use crate::origin::Origin;
 use crate::value::Node;
 
@@ -43,14 +43,17 @@ pub fn derived_parameters(model: &Model, stack: &str) -> BTreeMap<String, Derive
         for (_, entity) in model.entities(&["stacks", stack, part]) {
             let owners = entity.owner_names().join(", ");
             references(&entity.body, &owners, &mut |word, name, owners| {
-                if word == "$output" && name.split_once('.').is_some_and(|(other, _)| other == stack) {
+                if word == "$output"
+                    && name.split_once('.').is_some_and(|(other, _)| other == stack)
+                {
                     return;
                 }
                 let kind = match word {
                     "$lock" => "AWS::EC2::Image::Id".to_owned(),
                     _ => output_type(model, name),
                 };
-                let new = || Derived { kind, source: (word, name.to_owned()), owners: BTreeSet::new() };
+                let new =
+                    || Derived { kind, source: (word, name.to_owned()), owners: BTreeSet::new() };
                 let derived = all.entry(parameter_name(name)).or_insert_with(new);
                 derived.owners.extend(owners.split(", ").map(str::to_owned));
             });
@@ -108,7 +111,9 @@ fn dangling(model: &Model, name: &str, origin: &Origin) -> Option<Finding> {
         return None;
     }
     let (stack, own) = name.split_once('.').unwrap_or((name, ""));
-    let finding = Finding::fatal("model/dangling-output", format!("no stack has the output {name}")).at(origin);
+    let finding =
+        Finding::fatal("model/dangling-output", format!("no stack has the output {name}"))
+            .at(origin);
     let stacks = model.names(&["stacks"]);
     let outputs = model.names(&["stacks", stack, "outputs"]);
     let near = if outputs.is_empty() {
@@ -118,7 +123,9 @@ fn dangling(model: &Model, name: &str, origin: &Origin) -> Option<Finding> {
     };
     Some(match near {
         Some(near) => finding.help(format!("did you mean {near}?")),
-        None if outputs.is_empty() => finding.help(format!("the stacks are: {}", stacks.join(", "))),
+        None if outputs.is_empty() => {
+            finding.help(format!("the stacks are: {}", stacks.join(", ")))
+        }
         None => finding.help(format!("{stack} has: {}", outputs.join(", "))),
     })
 }
@@ -138,7 +145,8 @@ pub fn stack_edges(model: &Model) -> Edges {
                 mine.entry(other.to_owned()).or_default().push(entity.body.origin.clone());
             }
             entity.body.walk(&mut |part| {
-                let used = part.sole("$output").and_then(Node::as_str).and_then(|o| o.split_once('.'));
+                let used =
+                    part.sole("$output").and_then(Node::as_str).and_then(|o| o.split_once('.'));
                 if let Some((other, _)) = used.filter(|(other, _)| *other != stack) {
                     mine.entry(other.to_owned()).or_default().push(part.origin.clone());
                 }
@@ -160,19 +168,26 @@ pub fn stack_edges(model: &Model) -> Edges {
 /// Cycles, with every line involved.
 pub fn stack_order(edges: &Edges) -> Result<Vec<String>, Findings> {
     let mut graph = DiGraph::<&str, ()>::new();
-    let nodes: BTreeMap<&str, _> = edges.keys().map(|s| (s.as_str(), graph.add_node(s.as_str()))).collect();
+    let nodes: BTreeMap<&str, _> =
+        edges.keys().map(|s| (s.as_str(), graph.add_node(s.as_str()))).collect();
     for (stack, others) in edges {
         for other in others.keys().filter_map(|o| nodes.get(o.as_str())) {
             graph.update_edge(*other, nodes[stack.as_str()], ());
         }
     }
-    let circles: Vec<Vec<_>> = petgraph::algo::tarjan_scc(&graph).into_iter().filter(|c| c.len() > 1).collect();
+    let circles: Vec<Vec<_>> =
+        petgraph::algo::tarjan_scc(&graph).into_iter().filter(|c| c.len() > 1).collect();
     if !circles.is_empty() {
-        return Err(circles.iter().map(|c| cycle(&c.iter().map(|i| graph[*i]).collect(), edges)).collect());
+        return Err(circles
+            .iter()
+            .map(|c| cycle(&c.iter().map(|i| graph[*i]).collect(), edges))
+            .collect());
     }
     let mut left: BTreeSet<&str> = edges.keys().map(String::as_str).collect();
     let mut order = Vec::new();
-    while let Some(next) = left.iter().copied().find(|s| edges[*s].keys().all(|o| !left.contains(o.as_str()))) {
+    while let Some(next) =
+        left.iter().copied().find(|s| edges[*s].keys().all(|o| !left.contains(o.as_str())))
+    {
         left.remove(next);
         order.push(next.to_owned());
     }
@@ -187,7 +202,11 @@ fn cycle(stacks: &BTreeSet<&str>, edges: &Edges) -> Finding {
         for (other, origins) in edges[*stack].iter().filter(|(o, _)| stacks.contains(o.as_str())) {
             for origin in origins {
                 let label = format!("{stack} needs {other}");
-                finding = if finding.origin.is_none() { finding.at_with(origin, label) } else { finding.related(origin, label) };
+                finding = if finding.origin.is_none() {
+                    finding.at_with(origin, label)
+                } else {
+                    finding.related(origin, label)
+                };
             }
         }
     }

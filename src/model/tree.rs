@@ -146,7 +146,10 @@ impl Model {
     }
 
     /// Returns the entities directly below `path`, by name.
-    pub fn entities<'a>(&'a self, path: &[&str]) -> impl Iterator<Item = (&'a str, &'a Entity)> + use<'a> {
+    pub fn entities<'a>(
+        &'a self,
+        path: &[&str],
+    ) -> impl Iterator<Item = (&'a str, &'a Entity)> + use<'a> {
         let map = match self.branch(path) {
             Some(Branch::Map(map)) => Some(map),
             _ => None,
@@ -159,7 +162,11 @@ impl Model {
 
     /// Calls `visit` with every entity below `path`, in order.
     pub fn walk<'a>(&'a self, path: &[&str], visit: &mut dyn FnMut(&[&'a str], &'a Entity)) {
-        fn go<'a>(branch: &'a Branch, at: &mut Vec<&'a str>, visit: &mut dyn FnMut(&[&'a str], &'a Entity)) {
+        fn go<'a>(
+            branch: &'a Branch,
+            at: &mut Vec<&'a str>,
+            visit: &mut dyn FnMut(&[&'a str], &'a Entity),
+        ) {
             match branch {
                 Branch::Leaf(entity) => visit(at, entity),
                 Branch::Map(map) => {
@@ -203,7 +210,9 @@ impl Model {
         let mut plugins: BTreeMap<String, Node> = BTreeMap::new();
         self.walk(&["values"], &mut |path, entity| {
             if let [_, plugin, key] = path {
-                let all = plugins.entry((*plugin).to_owned()).or_insert_with(|| Node::empty_map(origin.clone()));
+                let all = plugins
+                    .entry((*plugin).to_owned())
+                    .or_insert_with(|| Node::empty_map(origin.clone()));
                 if let Some(map) = all.as_map_mut() {
                     map.insert((*key).to_owned(), (*entity.body).clone());
                 }

@@ -30,10 +30,14 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
                 (name, from)
             })
             .collect();
-        let tags: Map<String, Value> =
-            model.entities(&["stacks", stack, "tags"]).map(|(k, e)| (k.to_owned(), e.body.to_value())).collect();
+        let tags: Map<String, Value> = model
+            .entities(&["stacks", stack, "tags"])
+            .map(|(k, e)| (k.to_owned(), e.body.to_value()))
+            .collect();
         let position = order.iter().position(|s| s == stack);
-        let protected = model.entity(&["stacks", stack, "protected"]).is_some_and(|e| e.body.as_bool() == Some(true));
+        let protected = model
+            .entity(&["stacks", stack, "protected"])
+            .is_some_and(|e| e.body.as_bool() == Some(true));
         let after: Vec<&String> = edges.get(stack).map(|e| e.keys().collect()).unwrap_or_default();
         stacks.insert(
             stack.to_owned(),
@@ -41,8 +45,11 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
                 "name": format!("{}-{stack}", setup.config.name), "tags": stack_tags(setup, stack, tags)}),
         );
     }
-    let files: Map<String, Value> =
-        rendered.artifacts.iter().map(|(path, a)| (path.clone(), sha256(&a.bytes).into())).collect();
+    let files: Map<String, Value> = rendered
+        .artifacts
+        .iter()
+        .map(|(path, a)| (path.clone(), sha256(&a.bytes).into()))
+        .collect();
     json!({
         "apiVersion": crate::config::API_VERSION,
         "cluster": {"name": setup.config.name, "account": setup.config.account, "region": setup.config.region},
@@ -57,7 +64,8 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
 }
 
 fn stack_tags(setup: &Setup, stack: &str, own: Map<String, Value>) -> Value {
-    let mut tags: Map<String, Value> = setup.config.tags.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
+    let mut tags: Map<String, Value> =
+        setup.config.tags.iter().map(|(k, v)| (k.clone(), v.clone().into())).collect();
     tags.extend(own);
     tags.insert("kaws/cluster".to_owned(), setup.config.name.clone().into());
     tags.insert("kaws/stack".to_owned(), stack.into());
@@ -65,7 +73,9 @@ fn stack_tags(setup: &Setup, stack: &str, own: Map<String, Value>) -> Value {
 }
 
 fn named(model: &crate::model::Model, path: &[&str]) -> Value {
-    let map: Map<String, Value> =
-        model.entities(path).map(|(name, entity)| (name.to_owned(), Node::to_value(&entity.body))).collect();
+    let map: Map<String, Value> = model
+        .entities(path)
+        .map(|(name, entity)| (name.to_owned(), Node::to_value(&entity.body)))
+        .collect();
     Value::Object(map)
 }

@@ -66,7 +66,8 @@ pub fn initialise(setup: &Setup) -> Outcome<Model> {
     if !findings.any_fatal() {
         let (patches, wrong) = model.patches();
         findings.extend(wrong);
-        let done: Vec<String> = stage::FINISHED_BY_INITIALISE.iter().map(|p| (*p).to_owned()).collect();
+        let done: Vec<String> =
+            stage::FINISHED_BY_INITIALISE.iter().map(|p| (*p).to_owned()).collect();
         findings.extend(model.seal(&done, &patches));
         // Values stay open, as render may compute more of them; patches of those that are there count now.
         for patch in patches.iter().filter(|p| p.at.0[0] == "values") {
@@ -105,8 +106,12 @@ pub fn ordered(setup: &Setup, stage: Stage) -> Vec<Ordered> {
         let edges = |list: &str, names: &[String]| -> Vec<_> {
             names.iter().enumerate().map(|(i, n)| (n.clone(), place(list, i))).collect()
         };
-        let mut after = edges("requires", &manifest.requires);
-        after.extend(edges("after", &manifest.after));
+        let mut after = edges("after", &manifest.after);
+        // What a plugin requires is there before it in initialise. Render lowers in the order of the file,
+        // in which whoever adds to a part comes before the plugin that lowers it.
+        if stage == Stage::Initialise {
+            after.extend(edges("requires", &manifest.requires));
+        }
         Ordered { name: instance.name.to_string(), acts, after }
     };
     setup.plugins.iter().map(one).collect()
@@ -127,13 +132,21 @@ fn decisions(setup: &Setup, findings: &mut Findings) -> Decisions {
     decisions
 }
 
-fn preferences(node: &Node, path: &mut Vec<String>, all: &mut BTreeMap<Path, Preference>, findings: &mut Findings) {
+fn preferences(
+    node: &Node,
+    path: &mut Vec<String>,
+    all: &mut BTreeMap<Path, Preference>,
+    findings: &mut Findings,
+) {
     for (key, value) in node.as_map().into_iter().flatten() {
         path.push(key.clone());
         match (value.as_str(), value.as_map()) {
             (Some(text), _) => match Name::new(text) {
                 Some(plugin) => {
-                    all.insert(Path(path.clone()), Preference { plugin, origin: value.origin.clone() });
+                    all.insert(
+                        Path(path.clone()),
+                        Preference { plugin, origin: value.origin.clone() },
+                    );
                 }
                 None => {
                     let text = format!("`{text}` is no plugin's name");
@@ -157,11 +170,16 @@ fn unused_preferences(decisions: &Decisions, setup: &Setup, model: &Model) -> Fi
     unused
         .map(|(path, preference)| {
             let text = format!("`prefer` decides nothing at {path}");
-            let finding = Finding::warning("merge/unused-prefer", text).at(&preference.origin).about(path.to_string());
+            let finding = Finding::warning("merge/unused-prefer", text)
+                .at(&preference.origin)
+                .about(path.to_string());
             let plugin = preference.plugin.as_str();
             if !names.contains(plugin) {
                 let near = crate::name::did_you_mean(plugin, names.iter().copied());
-                let help = near.map_or_else(|| format!("no plugin {plugin} is on"), |n| format!("did you mean {n}?"));
+                let help = near.map_or_else(
+                    || format!("no plugin {plugin} is on"),
+                    |n| format!("did you mean {n}?"),
+                );
                 finding.help(help)
             } else if model.entity_around(&path.0).is_none() {
                 finding.help("nothing is there")

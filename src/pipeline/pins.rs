@@ -22,7 +22,9 @@ pub fn collect(setup: &Setup, model: &Model) -> Vec<PinNeed> {
     let mut needs = Vec::new();
     for group in &setup.groups {
         for (_, file) in model.entities(&["machines", &group.key, "files"]) {
-            let Some(name) = file.body.get("pin").and_then(crate::value::Node::as_str) else { continue };
+            let Some(name) = file.body.get("pin").and_then(crate::value::Node::as_str) else {
+                continue;
+            };
             let Some(pin) = model.entity(&["pins", name]) else { continue };
             let Ok(form) = serde_json::from_value::<Pin>(pin.body.to_value()) else { continue };
             needs.push(PinNeed {
@@ -70,13 +72,20 @@ fn named_images(model: &Model) -> Vec<PinNeed> {
     let mut needs = Vec::new();
     model.walk(&["stacks"], &mut |_, entity| {
         entity.body.walk(&mut |part| {
-            let name = part.sole("$lock").and_then(crate::value::Node::as_str).and_then(|n| n.strip_prefix("image/"));
+            let name = part
+                .sole("$lock")
+                .and_then(crate::value::Node::as_str)
+                .and_then(|n| n.strip_prefix("image/"));
             let Some((os, arch)) = name.and_then(|n| n.split_once('/')) else { return };
             let parsed = (serde_json::from_value(os.into()), serde_json::from_value(arch.into()));
             if let (Ok(os), Ok(arch)) = parsed {
                 let os: crate::config::Os = os;
                 let from = format!("ssm:{}", os.image_parameter(arch));
-                needs.push(PinNeed { name: format!("image/{}/{}", os.as_str(), arch.as_str()), from, origin: Some(part.origin.clone()) });
+                needs.push(PinNeed {
+                    name: format!("image/{}/{}", os.as_str(), arch.as_str()),
+                    from,
+                    origin: Some(part.origin.clone()),
+                });
             }
         });
     });
@@ -95,19 +104,32 @@ pub(crate) fn lock_name(pin: &str, version: &str, arch: &str) -> String {
 
 /// Returns one warning that names all pins without an entry.
 pub(super) fn unresolved(setup: &Setup, model: &Model) -> Findings {
-    let missing: Vec<PinNeed> =
-        collect(setup, model).into_iter().filter(|n| setup.lock.pin(&n.name, Some(&n.from)).is_none()).collect();
+    let missing: Vec<PinNeed> = collect(setup, model)
+        .into_iter()
+        .filter(|n| setup.lock.pin(&n.name, Some(&n.from)).is_none())
+        .collect();
     let Some(first) = missing.first() else { return Findings::new() };
     let count = missing.len();
     let noun = if count == 1 { "thing that is" } else { "things that are" };
-    let mut finding = Finding::warning("lock/unresolved", format!("{count} {noun} fetched from outside have no entry in kaws.lock"));
+    let mut finding = Finding::warning(
+        "lock/unresolved",
+        format!("{count} {noun} fetched from outside have no entry in kaws.lock"),
+    );
     if let Some(origin) = missing.iter().find_map(|n| n.origin.as_ref()) {
         finding = finding.at(origin);
     }
     let mut names: Vec<&str> = missing.iter().map(|n| n.name.as_str()).collect();
     names.truncate(6);
-    let more = if count > names.len() { format!(", and {} more", count - names.len()) } else { String::new() };
+    let more = if count > names.len() {
+        format!(", and {} more", count - names.len())
+    } else {
+        String::new()
+    };
     let note = format!("{}{more}", names.join(", "));
     let _ = first;
-    finding.note(note).help("kaws lock resolves them; AWS and --locked refuse without").about("kaws.lock").into()
+    finding
+        .note(note)
+        .help("kaws lock resolves them; AWS and --locked refuse without")
+        .about("kaws.lock")
+        .into()
 }

@@ -11,8 +11,22 @@ use crate::value::Path;
 
 /// The parts that render does not add to: they are finished when initialise is.
 pub(super) const FINISHED_BY_INITIALISE: [&str; 16] = [
-    "apiServer", "checks", "controllerManager", "etcd", "helm", "iam", "kubeProxy", "kubelet", "network", "patches",
-    "pins", "pki", "scheduler", "secrets", "securityGroups", "steps",
+    "apiServer",
+    "checks",
+    "controllerManager",
+    "etcd",
+    "helm",
+    "iam",
+    "kubeProxy",
+    "kubelet",
+    "network",
+    "patches",
+    "pins",
+    "pki",
+    "scheduler",
+    "secrets",
+    "securityGroups",
+    "steps",
 ];
 
 /// Runs the stage on `model`, and returns the files it made.
@@ -29,13 +43,16 @@ pub(super) fn run(
         Ok(steps) => steps,
         Err(findings) => return Outcome { value: artifacts, findings },
     };
-    let pools: Arc<[String]> = setup.groups.iter().filter(|g| g.pool.is_some()).map(|g| g.key.clone()).collect();
+    let pools: Arc<[String]> =
+        setup.groups.iter().filter(|g| g.pool.is_some()).map(|g| g.key.clone()).collect();
     for step in steps {
         match step {
             Step::Seal(parts) => findings.extend(model.seal(&parts, patches)),
             Step::Rank(names) => {
-                let rank: Vec<&Instance> = setup.plugins.iter().filter(|p| names.contains(&p.name.to_string())).collect();
-                let (claims, made) = call(setup, stage, &rank, model, &artifacts, &pools, &mut findings);
+                let rank: Vec<&Instance> =
+                    setup.plugins.iter().filter(|p| names.contains(&p.name.to_string())).collect();
+                let (claims, made) =
+                    call(setup, stage, &rank, model, &artifacts, &pools, &mut findings);
                 findings.extend(model.merge(claims, decisions));
                 findings.extend(add(&mut artifacts, made));
             }
@@ -72,7 +89,8 @@ fn call(
             Stage::Render => instance.render.render(&cx, model, artifacts),
             _ => {
                 let outcome = instance.initialise.initialise(&cx, model);
-                let rendering = Rendering { contribution: outcome.value, artifacts: Artifacts::new() };
+                let rendering =
+                    Rendering { contribution: outcome.value, artifacts: Artifacts::new() };
                 Outcome { value: rendering, findings: outcome.findings }
             }
         };
@@ -110,10 +128,15 @@ fn claims_of(
         let (new, wrong) = match &part.groups {
             None => split(&part.tree, &whole),
             Some(groups) => {
-                let chosen: Vec<usize> = (0..instance.nodes.len()).filter(|i| groups.contains(&instance.nodes[*i])).collect();
-                let nodes: Arc<[String]> = chosen.iter().map(|i| instance.nodes[*i].clone()).collect();
-                let stacks: Arc<[String]> = chosen.iter().map(|i| instance.stacks[*i].clone()).collect();
-                let own: Arc<[String]> = nodes.iter().filter(|n| n.starts_with("pool:")).cloned().collect();
+                let chosen: Vec<usize> = (0..instance.nodes.len())
+                    .filter(|i| groups.contains(&instance.nodes[*i]))
+                    .collect();
+                let nodes: Arc<[String]> =
+                    chosen.iter().map(|i| instance.nodes[*i].clone()).collect();
+                let stacks: Arc<[String]> =
+                    chosen.iter().map(|i| instance.stacks[*i].clone()).collect();
+                let own: Arc<[String]> =
+                    nodes.iter().filter(|n| n.starts_with("pool:")).cloned().collect();
                 split(&part.tree, &Split { nodes: &nodes, stacks: &stacks, pools: &own, ..whole })
             }
         };
@@ -132,16 +155,23 @@ fn claims_of(
 fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>) -> Findings {
     let mut findings = Findings::new();
     for (path, artifact) in made.into_iter().flatten() {
-        let safe = !path.starts_with('/') && path.split('/').all(|s| !s.is_empty() && s != "." && s != "..");
+        let safe = !path.starts_with('/')
+            && path.split('/').all(|s| !s.is_empty() && s != "." && s != "..");
         if !safe || path.contains('\\') || path == "manifest.yaml" {
-            let text = format!("{} makes a file at `{path}`, which is no place below rendered/", artifact.plugin);
+            let text = format!(
+                "{} makes a file at `{path}`, which is no place below rendered/",
+                artifact.plugin
+            );
             findings.push(Finding::fatal("plugin/file", text).by(&artifact.plugin));
             continue;
         }
         match artifacts.get(&path) {
             Some(other) if other.bytes != artifact.bytes => {
                 let path = Path::of(["artifacts", &path]);
-                let text = format!("{} and {} want different contents for one file\n  {path}", other.plugin, artifact.plugin);
+                let text = format!(
+                    "{} and {} want different contents for one file\n  {path}",
+                    other.plugin, artifact.plugin
+                );
                 findings.push(Finding::fatal("merge/conflict", text));
             }
             Some(_) => {}

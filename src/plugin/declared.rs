@@ -61,7 +61,10 @@ impl Plugin for Declared {
                 made.insert(path.clone(), Artifact::text(&cx.me.name, text));
             }
         }
-        Outcome { value: Rendering { contribution: outcome.value, artifacts: made }, findings: outcome.findings }
+        Outcome {
+            value: Rendering { contribution: outcome.value, artifacts: made },
+            findings: outcome.findings,
+        }
     }
 }
 
@@ -79,8 +82,10 @@ impl Declared {
             ("plugin", &plugin),
         ]);
         let files = file_schema(package.settings.value());
-        let schemas: BTreeMap<&str, &Value> =
-            schemas.into_iter().map(|(k, v)| (k, if k == "settings" { &files } else { v })).collect();
+        let schemas: BTreeMap<&str, &Value> = schemas
+            .into_iter()
+            .map(|(k, v)| (k, if k == "settings" { &files } else { v }))
+            .collect();
         let cx = Checked { schemas, secrets: &secrets };
         let mut findings = Findings::new();
         for part in ["initialise", "render", "deploy", "validate", "pins", "provides"] {
@@ -99,7 +104,9 @@ fn file_schema(schema: &Value) -> Value {
         Value::Object(map) if map.get("format").and_then(Value::as_str) == Some("file") => {
             json!({"type": "object", "properties": {"name": {}, "content": {}, "sha256": {}}})
         }
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), file_schema(v))).collect()),
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), file_schema(v))).collect())
+        }
         Value::Array(items) => Value::Array(items.iter().map(file_schema).collect()),
         other => other.clone(),
     }
@@ -107,7 +114,10 @@ fn file_schema(schema: &Value) -> Value {
 
 fn machine_schema() -> Value {
     let properties: serde_json::Map<String, Value> =
-        ["group", "stack", "pool", "role", "arch", "os", "instanceTypes", "labels"].iter().map(|k| ((*k).to_owned(), json!({}))).collect();
+        ["group", "stack", "pool", "role", "arch", "os", "instanceTypes", "labels"]
+            .iter()
+            .map(|k| ((*k).to_owned(), json!({})))
+            .collect();
     json!({"type": "object", "properties": properties})
 }
 
@@ -116,9 +126,11 @@ fn check_files(node: &Node, package: &Package, cx: &Checked<'_>, findings: &mut 
     let mut named: Vec<(&str, &Node)> = Vec::new();
     node.walk(&mut |part| {
         for (key, folder) in [("file", "files"), ("template", "templates")] {
-            let value = part.get(key).filter(|v| v.as_str().is_some_and(|t| !template::is_template(t)));
+            let value =
+                part.get(key).filter(|v| v.as_str().is_some_and(|t| !template::is_template(t)));
             // Only entities name files so; a map with more of the author's own keys is something else.
-            let entity = part.as_map().is_some_and(|m| m.keys().all(|k| ENTITY_KEYS.contains(&k.as_str())));
+            let entity =
+                part.as_map().is_some_and(|m| m.keys().all(|k| ENTITY_KEYS.contains(&k.as_str())));
             named.extend(value.filter(|_| entity).map(|v| (folder, v)));
         }
     });
@@ -129,7 +141,10 @@ fn check_files(node: &Node, package: &Package, cx: &Checked<'_>, findings: &mut 
             None => findings.push(missing_file(package, &path, value)),
             Some(bytes) if folder == "templates" => match std::str::from_utf8(bytes) {
                 Ok(text) => {
-                    let source = crate::origin::SourceFile::new(package.home.file_name(package.name.as_str(), &path), text);
+                    let source = crate::origin::SourceFile::new(
+                        package.home.file_name(package.name.as_str(), &path),
+                        text,
+                    );
                     let origin = crate::origin::Origin::file_start(&source);
                     findings.extend(template::check_text(text, &origin, cx));
                 }
@@ -143,23 +158,35 @@ fn check_files(node: &Node, package: &Package, cx: &Checked<'_>, findings: &mut 
     }
 }
 
-const ENTITY_KEYS: [&str; 10] =
-    ["file", "template", "mode", "owner", "enabled", "required", "$when", "$each", "fill", "content"];
+const ENTITY_KEYS: [&str; 10] = [
+    "file", "template", "mode", "owner", "enabled", "required", "$when", "$each", "fill", "content",
+];
 
 fn missing_file(package: &Package, path: &str, at: &Node) -> Finding {
     let folder = path.split('/').next().unwrap_or_default();
-    let there: Vec<&str> = package.files.keys().filter(|f| f.starts_with(folder)).map(String::as_str).collect();
-    let finding = Finding::fatal("plugin/file", format!("{} has no file {path}", package.name)).at(&at.origin);
+    let there: Vec<&str> =
+        package.files.keys().filter(|f| f.starts_with(folder)).map(String::as_str).collect();
+    let finding = Finding::fatal("plugin/file", format!("{} has no file {path}", package.name))
+        .at(&at.origin);
     match crate::name::did_you_mean(path, there.iter().copied()) {
         Some(near) => finding.help(format!("did you mean {near}?")),
-        None => finding.help(format!("its folder has: {}", if there.is_empty() { "none".to_owned() } else { there.join(", ") })),
+        None => finding.help(format!(
+            "its folder has: {}",
+            if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+        )),
     }
 }
 
 /// Returns what a package declares in a stage, without the word that names a runtime.
 fn stage(package: &Package, stage: &str) -> Node {
-    let mut node = package.node.get(stage).cloned().unwrap_or_else(|| Node::empty_map(package.node.origin.clone()));
-    if let (Some(map), super::Home::Builtin | super::Home::Contrib) = (node.as_map_mut(), &package.home) {
+    let mut node = package
+        .node
+        .get(stage)
+        .cloned()
+        .unwrap_or_else(|| Node::empty_map(package.node.origin.clone()));
+    if let (Some(map), super::Home::Builtin | super::Home::Contrib) =
+        (node.as_map_mut(), &package.home)
+    {
         map.remove("native");
     }
     node
@@ -182,7 +209,8 @@ fn contribute(tree: &Node, cx: &Context<'_>, draft: &Model) -> Outcome<Contribut
     parts.push(Part { tree: shared, groups: None });
     if let Some(grouped) = grouped {
         let package = &cx.me.package;
-        let template_text = |name: &str| package.text(&format!("templates/{name}")).map(str::to_owned);
+        let template_text =
+            |name: &str| package.text(&format!("templates/{name}")).map(str::to_owned);
         let each_group = uses_root(&grouped, "machine", &template_text);
         for class in classes(cx, each_group) {
             let machine = machine(cx, class[0]);
@@ -206,7 +234,8 @@ fn classes<'g>(cx: &Context<'g>, each_group: bool) -> Vec<Vec<&'g Group>> {
             None
         } else {
             classes.iter_mut().find(|class| {
-                let other = class[0].pool.as_ref().is_some_and(|p| cx.me.pool_settings.contains_key(p));
+                let other =
+                    class[0].pool.as_ref().is_some_and(|p| cx.me.pool_settings.contains_key(p));
                 (!own && !other) || cx.me.settings_for(class[0]) == settings
             })
         };
@@ -227,8 +256,13 @@ fn divided(tree: &Node) -> (Node, Option<Node>) {
             let Some(section) = shared.get_mut(*part) else { continue };
             let shell = section.clone_shell();
             let Some(map) = section.as_map_mut() else { continue };
-            let names: &[&str] = if ["stacks", "securityGroups"].contains(part) { &["nodes"] } else { &["nodes", "worker"] };
-            let taken: BTreeMap<String, Node> = names.iter().filter_map(|n| map.remove_entry(*n)).collect();
+            let names: &[&str] = if ["stacks", "securityGroups"].contains(part) {
+                &["nodes"]
+            } else {
+                &["nodes", "worker"]
+            };
+            let taken: BTreeMap<String, Node> =
+                names.iter().filter_map(|n| map.remove_entry(*n)).collect();
             if !taken.is_empty() {
                 grouped.insert((*part).to_owned(), Node { data: Data::Map(taken), ..shell });
             }
@@ -243,7 +277,11 @@ fn evaluated(tree: &Node, cx: &Context<'_>, scope: &Scope<'_>, findings: &mut Fi
     let Some(machines) = tree.as_map_mut().and_then(|m| m.get_mut("machines")) else { return tree };
     for group in machines.as_map_mut().into_iter().flat_map(|m| m.values_mut()) {
         for part in ["files", "units", "dropins"] {
-            let Some(entities) = group.as_map_mut().and_then(|m| m.get_mut(part)).and_then(Node::as_map_mut) else { continue };
+            let Some(entities) =
+                group.as_map_mut().and_then(|m| m.get_mut(part)).and_then(Node::as_map_mut)
+            else {
+                continue;
+            };
             for body in entities.values_mut() {
                 let new = resolve_text(body.clone(), cx, scope, findings);
                 *body = Node { key: body.key.clone(), ..new };
@@ -254,7 +292,12 @@ fn evaluated(tree: &Node, cx: &Context<'_>, scope: &Scope<'_>, findings: &mut Fi
 }
 
 /// Puts the bytes of `file:` and the text of `template:` in their place, and the full name of `pin:`.
-fn resolve_text(mut body: Node, cx: &Context<'_>, scope: &Scope<'_>, findings: &mut Findings) -> Node {
+fn resolve_text(
+    mut body: Node,
+    cx: &Context<'_>,
+    scope: &Scope<'_>,
+    findings: &mut Findings,
+) -> Node {
     let package = &cx.me.package;
     let Some(map) = body.as_map_mut() else { return body };
     if let Some(pin) = map.get_mut("pin") {
@@ -287,7 +330,10 @@ fn resolve_text(mut body: Node, cx: &Context<'_>, scope: &Scope<'_>, findings: &
             findings.push(missing_file(package, &path, &named));
             return body;
         };
-        let file = crate::origin::SourceFile::new(package.home.file_name(package.name.as_str(), &path), text);
+        let file = crate::origin::SourceFile::new(
+            package.home.file_name(package.name.as_str(), &path),
+            text,
+        );
         match cx.engine.render(text, scope, &crate::origin::Origin::file_start(&file)) {
             Ok(text) => {
                 mark_filled(map, &text, &named);
@@ -310,7 +356,8 @@ fn mark_filled(map: &mut BTreeMap<String, Node>, text: &str, at: &Node) {
 
 /// Returns the names of the secrets that the manifest declares and the settings use.
 fn secrets(cx: &Context<'_>) -> Node {
-    let origin = cx.me.package.node.get("secrets").map_or(&cx.me.package.node.origin, |n| &n.origin);
+    let origin =
+        cx.me.package.node.get("secrets").map_or(&cx.me.package.node.origin, |n| &n.origin);
     let mut names = BTreeMap::new();
     for (name, form) in &cx.me.package.manifest.secrets {
         let at = cx.me.package.node.at(&["secrets", name]).map_or(origin, Node::key_origin);
@@ -320,7 +367,9 @@ fn secrets(cx: &Context<'_>) -> Node {
         settings.walk(&mut |part| {
             let full = part.sole("$secret").and_then(Node::as_str);
             if let Some((_, name)) = full.and_then(|f| f.split_once('/')) {
-                names.entry(name.to_owned()).or_insert_with(|| Node::from_value(json!({}), &part.origin));
+                names
+                    .entry(name.to_owned())
+                    .or_insert_with(|| Node::from_value(json!({}), &part.origin));
             }
         });
     }
@@ -335,7 +384,8 @@ fn pins(cx: &Context<'_>, scope: &Scope<'_>, findings: &mut Findings) -> Node {
     for (name, form) in &package.manifest.pins {
         let written = package.node.at(&["pins", name]).unwrap_or(&package.node);
         let origin = written.get("url").map_or(&written.origin, |n| &n.origin);
-        let mut render = |text: &str, scope: &Scope<'_>| match cx.engine.render(text, scope, origin) {
+        let mut render = |text: &str, scope: &Scope<'_>| match cx.engine.render(text, scope, origin)
+        {
             Ok(text) => text,
             Err(finding) => {
                 findings.push(finding.by(&cx.me.name));
@@ -344,7 +394,10 @@ fn pins(cx: &Context<'_>, scope: &Scope<'_>, findings: &mut Findings) -> Node {
         };
         let version = match &form.version {
             Some(version) => render(version, scope),
-            None => cx.setting(&["version"]).as_str().map_or_else(|| package.manifest.version.clone(), str::to_owned),
+            None => cx
+                .setting(&["version"])
+                .as_str()
+                .map_or_else(|| package.manifest.version.clone(), str::to_owned),
         };
         let own_version = Node::string(version.as_str(), origin.clone());
         let mut urls = serde_json::Map::new();
@@ -396,7 +449,8 @@ fn said_findings(said: &Node, cx: &Context<'_>) -> Findings {
         let code = format!("{}/{name}", cx.me.name);
         let message = text(body, "message").unwrap_or_else(|| name.clone());
         let at = cx.me.origin.as_ref().unwrap_or(body.key_origin());
-        let finding = Finding::new(severity, &code, message).at(at).by(&cx.me.name).about(code.clone());
+        let finding =
+            Finding::new(severity, &code, message).at(at).by(&cx.me.name).about(code.clone());
         text(body, "help").into_iter().fold(finding, Finding::help)
     };
     said.as_map().into_iter().flatten().map(one).collect()

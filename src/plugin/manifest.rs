@@ -114,7 +114,9 @@ impl TryFrom<Value> for Provision {
     fn try_from(value: Value) -> Result<Self, String> {
         let text = |v: &Value| v.as_str().map(str::to_owned);
         match &value {
-            Value::String(word) if word == "exclusive" => Ok(Self { slot: Slot::Exclusive, when: None }),
+            Value::String(word) if word == "exclusive" => {
+                Ok(Self { slot: Slot::Exclusive, when: None })
+            }
             Value::String(word) if word == "shared" => Ok(Self { slot: Slot::Shared, when: None }),
             Value::Object(map) => {
                 let exclusive = map.get("exclusive").and_then(Value::as_bool) == Some(true);
@@ -210,7 +212,8 @@ impl Package {
     /// All that is wrong with it.
     pub fn read(node: Node, home: Home, files: Files) -> Result<Self, Findings> {
         let schema = manifest_schema();
-        let wording = Wording { area: "plugin", subject: "the manifest", label: None, source: None };
+        let wording =
+            Wording { area: "plugin", subject: "the manifest", label: None, source: None };
         let node = node.without_nulls();
         let mut findings = schema.check(&node, &wording);
         if !findings.is_empty() {
@@ -260,7 +263,8 @@ impl Package {
 fn manifest_schema() -> &'static Schema {
     static SCHEMA: std::sync::OnceLock<Schema> = std::sync::OnceLock::new();
     SCHEMA.get_or_init(|| {
-        Schema::compile(&crate::schema::of::<Manifest>()).expect("a test compiles the manifest's schema")
+        Schema::compile(&crate::schema::of::<Manifest>())
+            .expect("a test compiles the manifest's schema")
     })
 }
 
@@ -274,7 +278,8 @@ fn compile_settings(manifest: &Manifest, node: &Node, findings: &mut Findings) -
         Ok(schema) => Some(schema),
         Err(reason) => {
             let origin = node.get("settings").map_or(&node.origin, Node::key_origin);
-            let text = format!("the schema of the settings of {} is wrong: {reason}", manifest.name);
+            let text =
+                format!("the schema of the settings of {} is wrong: {reason}", manifest.name);
             findings.push(Finding::fatal("plugin/schema", text).at(origin));
             None
         }
@@ -288,7 +293,8 @@ fn writes(manifest: &Manifest, node: &Node, findings: &mut Findings) -> Option<V
         match Path::parse(text) {
             Ok(path) => paths.push(path),
             Err(error) => {
-                let origin = node.at(&["writes", &i.to_string()]).map_or(&node.origin, |n| &n.origin);
+                let origin =
+                    node.at(&["writes", &i.to_string()]).map_or(&node.origin, |n| &n.origin);
                 findings.push(Finding::fatal("plugin/value", error.to_string()).at(origin));
             }
         }
@@ -303,11 +309,20 @@ fn check_release(manifest: &Manifest, node: &Node, findings: &mut Findings) {
     match semver::VersionReq::parse(asked) {
         Ok(request) if request.matches(&own) => {}
         Ok(_) => {
-            let text = format!("{} {} asks for kaws {asked}, and this is {own}", manifest.name, manifest.version);
+            let text = format!(
+                "{} {} asks for kaws {asked}, and this is {own}",
+                manifest.name, manifest.version
+            );
             findings.push(Finding::fatal("plugin/version", text).at(origin));
         }
         Err(error) => {
-            findings.push(Finding::fatal("plugin/value", format!("`{asked}` is no range of versions: {error}")).at(origin));
+            findings.push(
+                Finding::fatal(
+                    "plugin/value",
+                    format!("`{asked}` is no range of versions: {error}"),
+                )
+                .at(origin),
+            );
         }
     }
 }
@@ -316,12 +331,19 @@ fn check_native(manifest: &Manifest, node: &Node, home: &Home, findings: &mut Fi
     for (stage, body) in [("initialise", &manifest.initialise), ("render", &manifest.render)] {
         let origin = node.get(stage).map_or(&node.origin, Node::key_origin);
         if body.contains_key("native") && matches!(home, Home::User(_)) {
-            let text = format!("{} asks for native code in {stage}, which only kaws's own plugins have", manifest.name);
+            let text = format!(
+                "{} asks for native code in {stage}, which only kaws's own plugins have",
+                manifest.name
+            );
             findings.push(Finding::fatal("plugin/native", text).at(origin));
         }
         for runtime in ["exec", "grpc", "wasm"].into_iter().filter(|r| body.contains_key(*r)) {
             let text = format!("this kaws runs no plugins by `{runtime}`");
-            findings.push(Finding::fatal("plugin/native", text).at(origin).help("write the contribution itself, in YAML"));
+            findings.push(
+                Finding::fatal("plugin/native", text)
+                    .at(origin)
+                    .help("write the contribution itself, in YAML"),
+            );
         }
     }
 }

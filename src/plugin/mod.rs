@@ -9,7 +9,9 @@ mod manifest;
 mod settings;
 
 pub use declared::Declared;
-pub use manifest::{Files, Home, Manifest, Maturity, Package, PinForm, Provision, SecretForm, Slot};
+pub use manifest::{
+    Files, Home, Manifest, Maturity, Package, PinForm, Provision, SecretForm, Slot,
+};
 pub use settings::{defaults_of, prepare};
 
 use std::collections::BTreeMap;

@@ -20,7 +20,10 @@ pub fn prepare(
     read: ReadFile<'_>,
     findings: &mut Findings,
 ) -> Node {
-    let origin = package.node.get("settings").map_or_else(|| package.node.origin.clone(), |n| n.origin.clone());
+    let origin = package
+        .node
+        .get("settings")
+        .map_or_else(|| package.node.origin.clone(), |n| n.origin.clone());
     let node = written.cloned().unwrap_or_else(|| Node::empty_map(origin)).without_nulls();
     let subject = format!("the settings of {name}");
     let label = format!("setting of {name}");
@@ -103,7 +106,8 @@ impl Finish<'_> {
     fn finish(&mut self, node: &mut Node, schema: &Value) {
         let schema = followed(self.root, schema).clone();
         if let Some(name) = node.sole("$secret").and_then(Node::as_str) {
-            let full = if name.contains('/') { name.to_owned() } else { format!("{}/{name}", self.name) };
+            let full =
+                if name.contains('/') { name.to_owned() } else { format!("{}/{name}", self.name) };
             if let Some(map) = node.as_map_mut() {
                 let origin = map["$secret"].origin.clone();
                 map.insert("$secret".to_owned(), Node::string(full, origin));
@@ -139,18 +143,24 @@ impl Finish<'_> {
     fn file(&mut self, node: &mut Node, path: &str) {
         let origin = node.origin.clone();
         let bytes = (self.read)(path);
-        let text = bytes.and_then(|b| String::from_utf8(b).map_err(|_| "it is not text in UTF-8".to_owned()));
+        let text = bytes
+            .and_then(|b| String::from_utf8(b).map_err(|_| "it is not text in UTF-8".to_owned()));
         match text {
             Ok(content) => {
                 let name = path.rsplit('/').next().unwrap_or(path).to_owned();
                 let hash = crate::value::sha256(content.as_bytes());
                 let parts = [("name", name), ("sha256", hash), ("content", content)];
-                let map = parts.into_iter().map(|(k, v)| (k.to_owned(), Node::string(v, origin.clone())));
+                let map =
+                    parts.into_iter().map(|(k, v)| (k.to_owned(), Node::string(v, origin.clone())));
                 node.data = Data::Map(map.collect());
             }
             Err(reason) => {
                 let text = format!("the file `{path}` cannot be used: {reason}");
-                self.findings.push(Finding::fatal("config/file", text).at(&origin).help("paths are those beside cluster.yaml"));
+                self.findings.push(
+                    Finding::fatal("config/file", text)
+                        .at(&origin)
+                        .help("paths are those beside cluster.yaml"),
+                );
             }
         }
     }

@@ -100,19 +100,32 @@ fn at<'a>(path: &[String], cx: &Checked<'a>, item: Item<'a>) -> Item<'a> {
     resolve(root, schema, &rest).map(|s| (root, s))
 }
 
-fn bare<'a>(text: &str, origin: &Origin, cx: &Checked<'a>, item: Item<'a>, findings: &mut Findings) {
+fn bare<'a>(
+    text: &str,
+    origin: &Origin,
+    cx: &Checked<'a>,
+    item: Item<'a>,
+    findings: &mut Findings,
+) {
     let text = text.trim().trim_start_matches("{{").trim_end_matches("}}");
     match Expression::parse(text) {
         Ok(expression) => one(&expression, origin, cx, item, findings),
         Err(reason) => {
             let reason = reason.lines().next().unwrap_or_default();
-            let finding = Finding::fatal("template/syntax", format!("`{text}` is no expression: {reason}"));
+            let finding =
+                Finding::fatal("template/syntax", format!("`{text}` is no expression: {reason}"));
             findings.push(finding.at(origin));
         }
     }
 }
 
-fn leaf<'a>(text: &str, origin: &Origin, cx: &Checked<'a>, item: Item<'a>, findings: &mut Findings) {
+fn leaf<'a>(
+    text: &str,
+    origin: &Origin,
+    cx: &Checked<'a>,
+    item: Item<'a>,
+    findings: &mut Findings,
+) {
     match compile(text, origin) {
         Ok(template) => elements(&template, &Place { text, origin }, cx, item, findings),
         Err(finding) => findings.push(*finding),
@@ -124,7 +137,13 @@ struct Place<'p> {
     origin: &'p Origin,
 }
 
-fn elements<'a>(template: &Template, place: &Place<'_>, cx: &Checked<'a>, item: Item<'a>, findings: &mut Findings) {
+fn elements<'a>(
+    template: &Template,
+    place: &Place<'_>,
+    cx: &Checked<'a>,
+    item: Item<'a>,
+    findings: &mut Findings,
+) {
     for (i, element) in template.elements.iter().enumerate() {
         let mapping = template.mapping.get(i);
         let here = mapping.map_or_else(
@@ -138,15 +157,21 @@ fn elements<'a>(template: &Template, place: &Place<'_>, cx: &Checked<'a>, item: 
                     None => unknown_form(&here, findings),
                 }
             }
-            TemplateElement::HelperBlock(block) => self::block(block, &here, place, cx, item, findings),
-            TemplateElement::RawString(_) | TemplateElement::Comment(_) | TemplateElement::PartialExpression(_) => {}
+            TemplateElement::HelperBlock(block) => {
+                self::block(block, &here, place, cx, item, findings)
+            }
+            TemplateElement::RawString(_)
+            | TemplateElement::Comment(_)
+            | TemplateElement::PartialExpression(_) => {}
             _ => unknown_form(&here, findings),
         }
     }
 }
 
 fn unknown_form(origin: &Origin, findings: &mut Findings) {
-    findings.push(Finding::fatal("template/syntax", "this form of handlebars is not used in kaws").at(origin));
+    findings.push(
+        Finding::fatal("template/syntax", "this form of handlebars is not used in kaws").at(origin),
+    );
 }
 
 fn block<'a>(
@@ -177,7 +202,13 @@ fn block<'a>(
     }
 }
 
-fn one<'a>(expression: &Expression, origin: &Origin, cx: &Checked<'a>, item: Item<'a>, findings: &mut Findings) {
+fn one<'a>(
+    expression: &Expression,
+    origin: &Origin,
+    cx: &Checked<'a>,
+    item: Item<'a>,
+    findings: &mut Findings,
+) {
     expression.paths(&mut |path| {
         if let Some(finding) = path_finding(path, cx, item) {
             findings.push(finding.at(origin));
@@ -189,7 +220,9 @@ fn one<'a>(expression: &Expression, origin: &Origin, cx: &Checked<'a>, item: Ite
             if let Some(Expression::Literal(Value::String(secret))) = arguments.first() {
                 if !cx.secrets.contains(secret) {
                     let text = format!("the manifest declares no secret `{secret}`");
-                    let help = format!("add to plugin.yaml:\n\n    secrets:\n      {secret}: {{description: …}}");
+                    let help = format!(
+                        "add to plugin.yaml:\n\n    secrets:\n      {secret}: {{description: …}}"
+                    );
                     findings.push(Finding::fatal("template/secret", text).at(origin).help(help));
                 }
             }
@@ -203,7 +236,8 @@ fn one<'a>(expression: &Expression, origin: &Origin, cx: &Checked<'a>, item: Ite
 }
 
 fn unknown_helper(name: &str, origin: &Origin, findings: &mut Findings) {
-    let finding = Finding::fatal("template/unknown-helper", format!("there is no helper `{name}`")).at(origin);
+    let finding = Finding::fatal("template/unknown-helper", format!("there is no helper `{name}`"))
+        .at(origin);
     let near = did_you_mean(name, helpers::HELPERS.iter().map(|h| h.name));
     findings.push(near.into_iter().fold(finding, |f, n| f.help(format!("did you mean `{n}`?"))));
 }
@@ -239,9 +273,12 @@ fn path_finding(path: &[String], cx: &Checked<'_>, item: Item<'_>) -> Option<Fin
     if open || first == "key" || at(path, cx, item).is_some() {
         return None;
     }
-    let depth = (1..path.len()).find(|n| at(&path[..=*n], cx, item).is_none()).unwrap_or(path.len() - 1);
+    let depth =
+        (1..path.len()).find(|n| at(&path[..=*n], cx, item).is_none()).unwrap_or(path.len() - 1);
     let before = &path[..depth];
-    let names = at(before, cx, item).map(|(root, schema)| names(followed(root, schema))).unwrap_or_default();
+    let names = at(before, cx, item)
+        .map(|(root, schema)| names(followed(root, schema)))
+        .unwrap_or_default();
     let near = did_you_mean(&path[depth], names.iter().map(String::as_str));
     let finding = unknown(format!("there is no `{}` in `{}`", path[depth], Path(before.to_vec())));
     Some(match near {

@@ -34,7 +34,12 @@ impl Run<'_> {
         }
     }
 
-    fn map(&mut self, map: &BTreeMap<String, Node>, node: &Node, scope: &Scope<'_>) -> Option<Node> {
+    fn map(
+        &mut self,
+        map: &BTreeMap<String, Node>,
+        node: &Node,
+        scope: &Scope<'_>,
+    ) -> Option<Node> {
         if let Some(literal) = node.sole("$literal") {
             return Some(Node { key: node.key.clone(), ..literal.clone() });
         }
@@ -43,9 +48,16 @@ impl Run<'_> {
             return self.node(value, scope).map(|value| Node { key: node.key.clone(), ..value });
         }
         if let Some(name) = node.sole("$secret").and_then(Node::as_str) {
-            let full = if name.contains('/') { name.to_owned() } else { format!("{}/{name}", scope.plugin) };
+            let full = if name.contains('/') {
+                name.to_owned()
+            } else {
+                format!("{}/{name}", scope.plugin)
+            };
             let value = Node::string(full, node.origin.clone());
-            return Some(Node { data: Data::Map([("$secret".to_owned(), value)].into()), ..node.clone_shell() });
+            return Some(Node {
+                data: Data::Map([("$secret".to_owned(), value)].into()),
+                ..node.clone_shell()
+            });
         }
         if let Some(when) = map.get("$when") {
             if !self.condition(when, scope) {
@@ -64,19 +76,24 @@ impl Run<'_> {
     /// Returns the entries that one entry of a map gives: one, none, or one for each item of `$each`.
     fn entries(&mut self, key: &str, value: &Node, scope: &Scope<'_>) -> Vec<(String, Node)> {
         let Some((over, body)) = each(value) else {
-            let entry = self.key(key, value, scope).zip(self.node(value, scope));
-            return entry.into_iter().collect();
+            // The value first: where it is not there, its key need not make sense.
+            let Some(value) = self.node(value, scope) else { return Vec::new() };
+            return self.key(key, &value, scope).map(|key| (key, value)).into_iter().collect();
         };
         let mut entries = Vec::new();
         for (name, item) in self.items(over, scope) {
             let inner = scope.with("key", &name).with("value", &item);
-            entries.extend(self.key(key, value, &inner).zip(self.node(&body, &inner)));
+            if let Some(body) = self.node(&body, &inner) {
+                entries.extend(self.key(key, value, &inner).map(|key| (key, body)));
+            }
         }
         entries
     }
 
     fn item(&mut self, item: &Node, scope: &Scope<'_>) -> Vec<Node> {
-        let Some((over, body)) = each(item) else { return self.node(item, scope).into_iter().collect() };
+        let Some((over, body)) = each(item) else {
+            return self.node(item, scope).into_iter().collect();
+        };
         let mut out = Vec::new();
         for (name, value) in self.items(over, scope) {
             let inner = scope.with("key", &name).with("value", &value);
@@ -87,7 +104,9 @@ impl Run<'_> {
 
     /// Returns what `$each` goes over, as pairs of key and value.
     fn items(&mut self, over: &Node, scope: &Scope<'_>) -> Vec<(Node, Node)> {
-        let Some(source) = self.expression(&each_source(over), over, scope) else { return Vec::new() };
+        let Some(source) = self.expression(&each_source(over), over, scope) else {
+            return Vec::new();
+        };
         let origin = over.origin.clone();
         let text = |text: &str| Node::string(text, origin.clone());
         match source.data {
@@ -107,7 +126,9 @@ impl Run<'_> {
 
     fn condition(&mut self, when: &Node, scope: &Scope<'_>) -> bool {
         match &when.data {
-            Data::String(text) => self.expression(text, when, scope).is_some_and(|value| is_truthy(&value)),
+            Data::String(text) => {
+                self.expression(text, when, scope).is_some_and(|value| is_truthy(&value))
+            }
             _ => is_truthy(when),
         }
     }
@@ -118,7 +139,10 @@ impl Run<'_> {
         let expression = match parsed {
             Ok(expression) => expression,
             Err(reason) => {
-                let message = format!("`{text}` is no expression: {}", reason.lines().next().unwrap_or_default());
+                let message = format!(
+                    "`{text}` is no expression: {}",
+                    reason.lines().next().unwrap_or_default()
+                );
                 self.findings.push(Finding::fatal("template/syntax", message).at(&at.origin));
                 return None;
             }
@@ -126,7 +150,12 @@ impl Run<'_> {
         self.value(&expression, &at.origin, scope)
     }
 
-    fn value(&mut self, expression: &Expression, origin: &Origin, scope: &Scope<'_>) -> Option<Node> {
+    fn value(
+        &mut self,
+        expression: &Expression,
+        origin: &Origin,
+        scope: &Scope<'_>,
+    ) -> Option<Node> {
         match expression.evaluate(scope, origin) {
             Ok(node) => Some(node),
             Err(error) => {

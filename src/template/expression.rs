@@ -26,7 +26,8 @@ impl Expression {
     /// # Errors
     /// What handlebars says, or that it is more than one expression.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let template = Template::compile(&format!("{{{{{}}}}}", text.trim())).map_err(|e| e.reason().to_string())?;
+        let template = Template::compile(&format!("{{{{{}}}}}", text.trim()))
+            .map_err(|e| e.reason().to_string())?;
         Self::sole(&template).ok_or_else(|| "one expression is needed".to_owned())
     }
 
@@ -34,7 +35,9 @@ impl Expression {
     #[must_use]
     pub fn sole(template: &Template) -> Option<Self> {
         match template.elements.as_slice() {
-            [TemplateElement::Expression(call) | TemplateElement::HtmlExpression(call)] => Self::of_call(call),
+            [TemplateElement::Expression(call) | TemplateElement::HtmlExpression(call)] => {
+                Self::of_call(call)
+            }
             _ => None,
         }
     }
@@ -42,7 +45,9 @@ impl Expression {
     pub(super) fn of_call(call: &HelperTemplate) -> Option<Self> {
         if call.params.is_empty() && call.hash.is_empty() {
             return match &call.name {
-                Parameter::Name(name) if helpers::find(name).is_some() => Some(Self::Call(name.clone(), Vec::new())),
+                Parameter::Name(name) if helpers::find(name).is_some() => {
+                    Some(Self::Call(name.clone(), Vec::new()))
+                }
                 Parameter::Name(name) => Some(Self::Path(segments(name))),
                 other => Self::of_parameter(other),
             };
@@ -83,8 +88,10 @@ impl Expression {
                 },
             )),
             Self::Call(name, arguments) => {
-                let arguments: Vec<Node> =
-                    arguments.iter().map(|a| a.evaluate(scope, origin)).collect::<Result<_, _>>()?;
+                let arguments: Vec<Node> = arguments
+                    .iter()
+                    .map(|a| a.evaluate(scope, origin))
+                    .collect::<Result<_, _>>()?;
                 let values: Vec<Value> = arguments.iter().map(Node::to_value).collect();
                 let result = match name.as_str() {
                     "secret" => {
@@ -168,7 +175,9 @@ mod tests {
 
     #[test]
     fn calls_nest() {
-        let Expression::Call(name, arguments) = Expression::parse(r#"eq (upper settings.a) "B""#).unwrap() else {
+        let Expression::Call(name, arguments) =
+            Expression::parse(r#"eq (upper settings.a) "B""#).unwrap()
+        else {
             panic!("a call");
         };
         assert_eq!(name, "eq");

@@ -51,77 +51,297 @@ const MANY: usize = 64;
 
 /// Every helper, sorted. `secret`, `output` and `node` leave a placeholder that nodes fill in.
 pub const HELPERS: &[Helper] = &[
-    helper("add", "A B", "The sum of two numbers.", ("add 2 3", "5"), (2, 2), |a| number2(a, i64::checked_add)),
-    helper("and", "A B …", "Whether all are true.", ("and true 1", "true"), (1, MANY), |a| Ok(a.iter().all(truthy).into())),
-    helper("arn", "PARTITION SERVICE REGION ACCOUNT RESOURCE", "An ARN.", (r#"arn "aws" "s3" "" "" "bucket/*""#, r#""arn:aws:s3:::bucket/*""#), (5, 5), |a| {
-        Ok(format!("arn:{}", a.iter().map(text).collect::<Result<Vec<_>, _>>()?.join(":")).into())
+    helper("add", "A B", "The sum of two numbers.", ("add 2 3", "5"), (2, 2), |a| {
+        number2(a, i64::checked_add)
     }),
-    helper("base64", "TEXT", "The text in Base64.", (r#"base64 "kaws""#, r#""a2F3cw==""#), (1, 1), |a| Ok(STANDARD.encode(text(&a[0])?).into())),
-    helper("cidrHost", "CIDR N", "The N-th address of a network; negative counts from the end.", (r#"cidrHost "10.3.0.0/16" 10"#, r#""10.3.0.10""#), (2, 2), cidr_host),
-    helper("cidrNetmask", "CIDR", "The netmask of a network.", (r#"cidrNetmask "10.0.0.0/20""#, r#""255.255.240.0""#), (1, 1), |a| Ok(cidr(&a[0])?.netmask().to_string().into())),
-    helper("cidrSubnet", "CIDR BITS N", "The N-th subnet with BITS more bits of prefix.", (r#"cidrSubnet "10.0.0.0/16" 4 2"#, r#""10.0.32.0/20""#), (3, 3), cidr_subnet),
-    helper("concat", "TEXT …", "The texts, one behind the other.", (r#"concat "a" 1"#, r#""a1""#), (1, MANY), |a| {
-        Ok(a.iter().map(text).collect::<Result<String, _>>()?.into())
+    helper("and", "A B …", "Whether all are true.", ("and true 1", "true"), (1, MANY), |a| {
+        Ok(a.iter().all(truthy).into())
     }),
-    helper("days", "DURATION", "The days of a duration, rounded up.", (r#"days "36h""#, "2"), (1, 1), |a| {
-        let duration = crate::config::Duration(text(&a[0])?);
-        Ok(duration.seconds().div_ceil(86_400).into())
+    helper(
+        "arn",
+        "PARTITION SERVICE REGION ACCOUNT RESOURCE",
+        "An ARN.",
+        (r#"arn "aws" "s3" "" "" "bucket/*""#, r#""arn:aws:s3:::bucket/*""#),
+        (5, 5),
+        |a| {
+            Ok(format!("arn:{}", a.iter().map(text).collect::<Result<Vec<_>, _>>()?.join(":"))
+                .into())
+        },
+    ),
+    helper(
+        "base64",
+        "TEXT",
+        "The text in Base64.",
+        (r#"base64 "kaws""#, r#""a2F3cw==""#),
+        (1, 1),
+        |a| Ok(STANDARD.encode(text(&a[0])?).into()),
+    ),
+    helper(
+        "cidrHost",
+        "CIDR N",
+        "The N-th address of a network; negative counts from the end.",
+        (r#"cidrHost "10.3.0.0/16" 10"#, r#""10.3.0.10""#),
+        (2, 2),
+        cidr_host,
+    ),
+    helper(
+        "cidrNetmask",
+        "CIDR",
+        "The netmask of a network.",
+        (r#"cidrNetmask "10.0.0.0/20""#, r#""255.255.240.0""#),
+        (1, 1),
+        |a| Ok(cidr(&a[0])?.netmask().to_string().into()),
+    ),
+    helper(
+        "cidrSubnet",
+        "CIDR BITS N",
+        "The N-th subnet with BITS more bits of prefix.",
+        (r#"cidrSubnet "10.0.0.0/16" 4 2"#, r#""10.0.32.0/20""#),
+        (3, 3),
+        cidr_subnet,
+    ),
+    helper(
+        "concat",
+        "TEXT …",
+        "The texts, one behind the other.",
+        (r#"concat "a" 1"#, r#""a1""#),
+        (1, MANY),
+        |a| Ok(a.iter().map(text).collect::<Result<String, _>>()?.into()),
+    ),
+    helper(
+        "days",
+        "DURATION",
+        "The days of a duration, rounded up.",
+        (r#"days "36h""#, "2"),
+        (1, 1),
+        |a| {
+            let duration = crate::config::Duration(text(&a[0])?);
+            Ok(duration.seconds().div_ceil(86_400).into())
+        },
+    ),
+    helper(
+        "default",
+        "VALUE OTHER",
+        "The value, or the other one where it is null.",
+        (r#"default null "x""#, r#""x""#),
+        (2, 2),
+        |a| Ok(if a[0].is_null() { a[1].clone() } else { a[0].clone() }),
+    ),
+    helper("eq", "A B", "Whether two values are equal.", (r#"eq "a" "a""#, "true"), (2, 2), |a| {
+        Ok((a[0] == a[1]).into())
     }),
-    helper("default", "VALUE OTHER", "The value, or the other one where it is null.", (r#"default null "x""#, r#""x""#), (2, 2), |a| Ok(if a[0].is_null() { a[1].clone() } else { a[0].clone() })),
-    helper("eq", "A B", "Whether two values are equal.", (r#"eq "a" "a""#, "true"), (2, 2), |a| Ok((a[0] == a[1]).into())),
-    helper("gt", "A B", "Whether a number is larger than another.", ("gt 2 1", "true"), (2, 2), |a| Ok((int(&a[0])? > int(&a[1])?).into())),
-    helper("has", "LIST-OR-MAP VALUE", "Whether a list has the item, a map the key, or a text the part.", (r#"has "abc" "b""#, "true"), (2, 2), has),
-    helper("indent", "N TEXT", "The text with N spaces before every line but the first.", (r#"indent 2 "a""#, r#""a""#), (2, 2), |a| {
-        let pad = " ".repeat(usize::try_from(int(&a[0])?).map_err(|_| "a negative number".to_owned())?);
-        Ok(text(&a[1])?.trim_end().replace('\n', &format!("\n{pad}")).into())
-    }),
-    helper("join", "SEPARATOR LIST", "The items as one text.", (r#"join "," (split "," "a,b")"#, r#""a,b""#), (2, 2), |a| {
-        Ok(list(&a[1])?.iter().map(text).collect::<Result<Vec<_>, _>>()?.join(&text(&a[0])?).into())
-    }),
+    helper(
+        "gt",
+        "A B",
+        "Whether a number is larger than another.",
+        ("gt 2 1", "true"),
+        (2, 2),
+        |a| Ok((int(&a[0])? > int(&a[1])?).into()),
+    ),
+    helper(
+        "has",
+        "LIST-OR-MAP VALUE",
+        "Whether a list has the item, a map the key, or a text the part.",
+        (r#"has "abc" "b""#, "true"),
+        (2, 2),
+        has,
+    ),
+    helper(
+        "indent",
+        "N TEXT",
+        "The text with N spaces before every line but the first.",
+        (r#"indent 2 "a""#, r#""a""#),
+        (2, 2),
+        |a| {
+            let pad = " "
+                .repeat(usize::try_from(int(&a[0])?).map_err(|_| "a negative number".to_owned())?);
+            Ok(text(&a[1])?.trim_end().replace('\n', &format!("\n{pad}")).into())
+        },
+    ),
+    helper(
+        "join",
+        "SEPARATOR LIST",
+        "The items as one text.",
+        (r#"join "," (split "," "a,b")"#, r#""a,b""#),
+        (2, 2),
+        |a| {
+            Ok(list(&a[1])?
+                .iter()
+                .map(text)
+                .collect::<Result<Vec<_>, _>>()?
+                .join(&text(&a[0])?)
+                .into())
+        },
+    ),
     helper("keys", "MAP", "The keys of a map, sorted.", ("keys cluster", "[]"), (1, 1), |a| {
         let map = a[0].as_object().ok_or("a map is needed")?;
         Ok(map.keys().cloned().collect::<Vec<_>>().into())
     }),
-    helper("length", "VALUE", "How many items, keys or characters.", (r#"length "abc""#, "3"), (1, 1), |a| {
-        Ok(match &a[0] {
-            Value::Array(items) => items.len(),
-            Value::Object(map) => map.len(),
-            other => text(other)?.chars().count(),
-        }
-        .into())
+    helper(
+        "length",
+        "VALUE",
+        "How many items, keys or characters.",
+        (r#"length "abc""#, "3"),
+        (1, 1),
+        |a| {
+            Ok(match &a[0] {
+                Value::Array(items) => items.len(),
+                Value::Object(map) => map.len(),
+                other => text(other)?.chars().count(),
+            }
+            .into())
+        },
+    ),
+    helper("lower", "TEXT", "The text in lower case.", (r#"lower "Ab""#, r#""ab""#), (1, 1), |a| {
+        Ok(text(&a[0])?.to_lowercase().into())
     }),
-    helper("lower", "TEXT", "The text in lower case.", (r#"lower "Ab""#, r#""ab""#), (1, 1), |a| Ok(text(&a[0])?.to_lowercase().into())),
-    helper("lt", "A B", "Whether a number is smaller than another.", ("lt 2 1", "false"), (2, 2), |a| Ok((int(&a[0])? < int(&a[1])?).into())),
-    helper("ne", "A B", "Whether two values differ.", (r#"ne "a" "b""#, "true"), (2, 2), |a| Ok((a[0] != a[1]).into())),
-    helper("node", "NAME", "What the node knows of itself: group, pool, instance-id, zone, region, private-ip, member.", (r#"node "zone""#, r#""@{node zone}""#), (1, 1), |a| {
-        let name = text(&a[0])?;
-        if NODE_FACTS.contains(&name.as_str()) { Ok(format!("@{{node {name}}}").into()) } else { Err(format!("a node knows: {}", NODE_FACTS.join(", "))) }
+    helper(
+        "lt",
+        "A B",
+        "Whether a number is smaller than another.",
+        ("lt 2 1", "false"),
+        (2, 2),
+        |a| Ok((int(&a[0])? < int(&a[1])?).into()),
+    ),
+    helper("ne", "A B", "Whether two values differ.", (r#"ne "a" "b""#, "true"), (2, 2), |a| {
+        Ok((a[0] != a[1]).into())
     }),
-    helper("not", "VALUE", "Whether a value is false, 0, empty or null.", ("not false", "true"), (1, 1), |a| Ok((!truthy(&a[0])).into())),
-    helper("or", "A B …", "Whether one is true.", ("or false 1", "true"), (1, MANY), |a| Ok(a.iter().any(truthy).into())),
-    helper("output", "STACK.NAME", "An output of a stack, filled in on the node.", (r#"output "network.VpcId""#, r#""@{output network.VpcId}""#), (1, 1), |a| Ok(format!("@{{output {}}}", text(&a[0])?).into())),
-    helper("quote", "TEXT", "The text as a JSON string, quotes included; right for YAML and TOML too.", (r#"quote "a\"b""#, r#""\"a\\\"b\"""#), (1, 1), |a| Ok(Value::String(text(&a[0])?).to_string().into())),
-    helper("replace", "FROM TO TEXT", "The text with every FROM replaced.", (r#"replace "." "-" "a.b""#, r#""a-b""#), (3, 3), |a| Ok(text(&a[2])?.replace(&text(&a[0])?, &text(&a[1])?).into())),
-    helper("secret", "NAME", "A secret of this plugin, filled in on the node.", (r#"secret "token""#, r#""@{secret token}""#), (1, 1), |a| Ok(format!("@{{secret {}}}", text(&a[0])?).into())),
-    helper("sha256", "TEXT", "The SHA-256 of a text, in hexadecimal.", (r#"sha256 """#, r#""e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855""#), (1, 1), |a| Ok(sha256(text(&a[0])?.as_bytes()).into())),
-    helper("split", "SEPARATOR TEXT", "The parts of a text.", (r#"split "," "a,b""#, r#"["a","b"]"#), (2, 2), |a| {
-        Ok(text(&a[1])?.split(&text(&a[0])?).map(str::to_owned).collect::<Vec<_>>().into())
+    helper(
+        "node",
+        "NAME",
+        "What the node knows of itself: group, pool, instance-id, zone, region, private-ip, member.",
+        (r#"node "zone""#, r#""@{node zone}""#),
+        (1, 1),
+        |a| {
+            let name = text(&a[0])?;
+            if NODE_FACTS.contains(&name.as_str()) {
+                Ok(format!("@{{node {name}}}").into())
+            } else {
+                Err(format!("a node knows: {}", NODE_FACTS.join(", ")))
+            }
+        },
+    ),
+    helper(
+        "not",
+        "VALUE",
+        "Whether a value is false, 0, empty or null.",
+        ("not false", "true"),
+        (1, 1),
+        |a| Ok((!truthy(&a[0])).into()),
+    ),
+    helper("or", "A B …", "Whether one is true.", ("or false 1", "true"), (1, MANY), |a| {
+        Ok(a.iter().any(truthy).into())
     }),
-    helper("sub", "A B", "The difference of two numbers.", ("sub 5 2", "3"), (2, 2), |a| number2(a, i64::checked_sub)),
-    helper("toJson", "VALUE", "The value as JSON in one line, keys sorted.", (r#"toJson (split "," "a")"#, r#""[\"a\"]""#), (1, 1), |a| Ok(a[0].to_string().into())),
-    helper("toYaml", "VALUE", "The value as YAML, without the last line feed.", (r#"toYaml (split "," "a,b")"#, r#""- a\n- b""#), (1, 1), |a| {
-        let origin = Origin::file_start(&SourceFile::new("template", ""));
-        Ok(write(&Node::from_value(a[0].clone(), &origin), &Style::plain()).trim_end().into())
+    helper(
+        "output",
+        "STACK.NAME",
+        "An output of a stack, filled in on the node.",
+        (r#"output "network.VpcId""#, r#""@{output network.VpcId}""#),
+        (1, 1),
+        |a| Ok(format!("@{{output {}}}", text(&a[0])?).into()),
+    ),
+    helper(
+        "quote",
+        "TEXT",
+        "The text as a JSON string, quotes included; right for YAML and TOML too.",
+        (r#"quote "a\"b""#, r#""\"a\\\"b\"""#),
+        (1, 1),
+        |a| Ok(Value::String(text(&a[0])?).to_string().into()),
+    ),
+    helper(
+        "replace",
+        "FROM TO TEXT",
+        "The text with every FROM replaced.",
+        (r#"replace "." "-" "a.b""#, r#""a-b""#),
+        (3, 3),
+        |a| Ok(text(&a[2])?.replace(&text(&a[0])?, &text(&a[1])?).into()),
+    ),
+    helper(
+        "secret",
+        "NAME",
+        "A secret of this plugin, filled in on the node.",
+        (r#"secret "token""#, r#""@{secret token}""#),
+        (1, 1),
+        |a| Ok(format!("@{{secret {}}}", text(&a[0])?).into()),
+    ),
+    helper(
+        "sha256",
+        "TEXT",
+        "The SHA-256 of a text, in hexadecimal.",
+        (r#"sha256 """#, r#""e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855""#),
+        (1, 1),
+        |a| Ok(sha256(text(&a[0])?.as_bytes()).into()),
+    ),
+    helper(
+        "split",
+        "SEPARATOR TEXT",
+        "The parts of a text.",
+        (r#"split "," "a,b""#, r#"["a","b"]"#),
+        (2, 2),
+        |a| Ok(text(&a[1])?.split(&text(&a[0])?).map(str::to_owned).collect::<Vec<_>>().into()),
+    ),
+    helper("sub", "A B", "The difference of two numbers.", ("sub 5 2", "3"), (2, 2), |a| {
+        number2(a, i64::checked_sub)
     }),
-    helper("upper", "TEXT", "The text in upper case.", (r#"upper "Ab""#, r#""AB""#), (1, 1), |a| Ok(text(&a[0])?.to_uppercase().into())),
-    helper("urlHost", "URL", "The host of a URL, without its port.", (r#"urlHost "https://a.example:8443/x""#, r#""a.example""#), (1, 1), |a| Ok(url(&a[0])?.host.into())),
-    helper("urlPath", "URL", "The path of a URL, at least /.", (r#"urlPath "https://a.example/x?y""#, r#""/x""#), (1, 1), |a| Ok(url(&a[0])?.path.into())),
-    helper("urlPort", "URL", "The port of a URL, or its scheme's own.", (r#"urlPort "https://a.example/x""#, "443"), (1, 1), |a| Ok(url(&a[0])?.port.into())),
-    helper("urlScheme", "URL", "The scheme of a URL.", (r#"urlScheme "https://a.example""#, r#""https""#), (1, 1), |a| Ok(url(&a[0])?.scheme.into())),
+    helper(
+        "toJson",
+        "VALUE",
+        "The value as JSON in one line, keys sorted.",
+        (r#"toJson (split "," "a")"#, r#""[\"a\"]""#),
+        (1, 1),
+        |a| Ok(a[0].to_string().into()),
+    ),
+    helper(
+        "toYaml",
+        "VALUE",
+        "The value as YAML, without the last line feed.",
+        (r#"toYaml (split "," "a,b")"#, r#""- a\n- b""#),
+        (1, 1),
+        |a| {
+            let origin = Origin::file_start(&SourceFile::new("template", ""));
+            Ok(write(&Node::from_value(a[0].clone(), &origin), &Style::plain()).trim_end().into())
+        },
+    ),
+    helper("upper", "TEXT", "The text in upper case.", (r#"upper "Ab""#, r#""AB""#), (1, 1), |a| {
+        Ok(text(&a[0])?.to_uppercase().into())
+    }),
+    helper(
+        "urlHost",
+        "URL",
+        "The host of a URL, without its port.",
+        (r#"urlHost "https://a.example:8443/x""#, r#""a.example""#),
+        (1, 1),
+        |a| Ok(url(&a[0])?.host.into()),
+    ),
+    helper(
+        "urlPath",
+        "URL",
+        "The path of a URL, at least /.",
+        (r#"urlPath "https://a.example/x?y""#, r#""/x""#),
+        (1, 1),
+        |a| Ok(url(&a[0])?.path.into()),
+    ),
+    helper(
+        "urlPort",
+        "URL",
+        "The port of a URL, or its scheme's own.",
+        (r#"urlPort "https://a.example/x""#, "443"),
+        (1, 1),
+        |a| Ok(url(&a[0])?.port.into()),
+    ),
+    helper(
+        "urlScheme",
+        "URL",
+        "The scheme of a URL.",
+        (r#"urlScheme "https://a.example""#, r#""https""#),
+        (1, 1),
+        |a| Ok(url(&a[0])?.scheme.into()),
+    ),
 ];
 
 /// What a node can say of itself.
-const NODE_FACTS: [&str; 7] = ["group", "pool", "instance-id", "zone", "region", "private-ip", "member"];
+const NODE_FACTS: [&str; 7] =
+    ["group", "pool", "instance-id", "zone", "region", "private-ip", "member"];
 
 /// Returns the helper of this name.
 #[must_use]
@@ -173,7 +393,9 @@ fn truthy(value: &Value) -> bool {
 }
 
 fn number2(a: &[Value], op: fn(i64, i64) -> Option<i64>) -> Result<Value, String> {
-    op(int(&a[0])?, int(&a[1])?).map(Value::from).ok_or_else(|| "the result is too large".to_owned())
+    op(int(&a[0])?, int(&a[1])?)
+        .map(Value::from)
+        .ok_or_else(|| "the result is too large".to_owned())
 }
 
 fn cidr(value: &Value) -> Result<Ipv4Net, String> {
@@ -186,8 +408,11 @@ fn cidr_host(a: &[Value]) -> Result<Value, String> {
     let size = 1_i64 << (32 - i64::from(net.prefix_len()));
     let n = int(&a[1])?;
     let index = if n < 0 { size + n } else { n };
-    let address = u32::try_from(index).ok().filter(|_| index < size).map(|i| u32::from(net.network()) + i);
-    address.map(|a| Ipv4Addr::from(a).to_string().into()).ok_or_else(|| format!("{net} has no address {n}"))
+    let address =
+        u32::try_from(index).ok().filter(|_| index < size).map(|i| u32::from(net.network()) + i);
+    address
+        .map(|a| Ipv4Addr::from(a).to_string().into())
+        .ok_or_else(|| format!("{net} has no address {n}"))
 }
 
 fn cidr_subnet(a: &[Value]) -> Result<Value, String> {
@@ -253,8 +478,14 @@ mod tests {
             let (example, result) = helper.example;
             let got = match helper.name {
                 // Alone in a leaf these two are references, in text placeholders.
-                "secret" | "output" => call(helper.name, &[json!(example.split('"').nth(1))]).unwrap(),
-                _ => Expression::parse(example).unwrap().evaluate(&scope, &origin).unwrap().to_value(),
+                "secret" | "output" => {
+                    call(helper.name, &[json!(example.split('"').nth(1))]).unwrap()
+                }
+                _ => Expression::parse(example)
+                    .unwrap()
+                    .evaluate(&scope, &origin)
+                    .unwrap()
+                    .to_value(),
             };
             assert_eq!(got.to_string(), result, "{example}");
         }
@@ -262,8 +493,14 @@ mod tests {
 
     #[test]
     fn wrong_arguments_are_named() {
-        assert_eq!(call("cidrHost", &[json!("10.0.0.0/30"), json!(4)]).unwrap_err().to_string(), "cidrHost: 10.0.0.0/30 has no address 4");
+        assert_eq!(
+            call("cidrHost", &[json!("10.0.0.0/30"), json!(4)]).unwrap_err().to_string(),
+            "cidrHost: 10.0.0.0/30 has no address 4"
+        );
         assert_eq!(call("upper", &[]).unwrap_err().to_string(), "upper: it takes TEXT");
-        assert_eq!(call("upper", &[Value::Null]).unwrap_err().to_string(), "upper: an argument is null");
+        assert_eq!(
+            call("upper", &[Value::Null]).unwrap_err().to_string(),
+            "upper: an argument is null"
+        );
     }
 }

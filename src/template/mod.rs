@@ -26,7 +26,10 @@ pub const ROOTS: &[(&str, &str)] = &[
     ("arch", "The architecture that is downloaded for, in a pin's url: amd64 or arm64."),
     ("cluster", "cluster.yaml with its defaults, and what follows from it."),
     ("key", "The key or index, inside `$each`."),
-    ("machine", "The group of machines a part is made for: group, stack, pool, role, arch, os, instanceTypes, labels."),
+    (
+        "machine",
+        "The group of machines a part is made for: group, stack, pool, role, arch, os, instanceTypes, labels.",
+    ),
     ("plugin", "The plugin itself: name, version."),
     ("settings", "The plugin's settings."),
     ("value", "The item, inside `$each`."),

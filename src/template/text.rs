@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use handlebars::{
-    Context, Handlebars, Helper as Call, HelperDef, RenderContext, RenderError, RenderErrorReason, Renderable,
-    ScopedJson, StringOutput, Template,
+    Context, Handlebars, Helper as Call, HelperDef, RenderContext, RenderError, RenderErrorReason,
+    Renderable, ScopedJson, StringOutput, Template,
 };
 use serde_json::{Map, Value};
 
@@ -44,7 +44,12 @@ impl Engine {
     ///
     /// # Errors
     /// A finding at `origin`, or at the line inside it where the template is a file.
-    pub fn render(&self, text: &str, scope: &Scope<'_>, origin: &Origin) -> Result<String, Box<Finding>> {
+    pub fn render(
+        &self,
+        text: &str,
+        scope: &Scope<'_>,
+        origin: &Origin,
+    ) -> Result<String, Box<Finding>> {
         let template = compile(text, origin)?;
         let data = data(&template, scope);
         let context = Context::from(data);
@@ -52,7 +57,9 @@ impl Engine {
         template
             .render(&self.registry, &context, &mut RenderContext::new(None), &mut out)
             .map_err(|error| Box::new(failed(&error, text, origin)))?;
-        out.into_string().map_err(|_| Box::new(Finding::fatal("template/failed", "the text is not UTF-8").at(origin)))
+        out.into_string().map_err(|_| {
+            Box::new(Finding::fatal("template/failed", "the text is not UTF-8").at(origin))
+        })
     }
 }
 
@@ -63,10 +70,23 @@ impl Engine {
 pub(super) fn compile(text: &str, origin: &Origin) -> Result<Template, Box<Finding>> {
     Template::compile(&guarded(text)).map_err(|error| {
         let reason = error.reason().to_string();
-        let at = error.pos().map_or_else(|| origin.clone(), |(line, column)| inside(text, origin, line, column));
-        let first = reason.lines().find(|l| !l.trim().is_empty()).unwrap_or("it does not parse").trim().to_owned();
-        let finding = Finding::fatal("template/syntax", format!("the template does not parse: {first}")).at(&at);
-        Box::new(finding.help("braces of other languages stand in `$literal:`, or behind a backslash: \\{{"))
+        let at = error
+            .pos()
+            .map_or_else(|| origin.clone(), |(line, column)| inside(text, origin, line, column));
+        let first = reason
+            .lines()
+            .find(|l| !l.trim().is_empty())
+            .unwrap_or("it does not parse")
+            .trim()
+            .to_owned();
+        let finding =
+            Finding::fatal("template/syntax", format!("the template does not parse: {first}"))
+                .at(&at);
+        Box::new(
+            finding.help(
+                "braces of other languages stand in `$literal:`, or behind a backslash: \\{{",
+            ),
+        )
     })
 }
 
@@ -96,11 +116,13 @@ fn failed(error: &RenderError, text: &str, origin: &Origin) -> Finding {
                 .help("give the setting a default, or guard the text: {{#if …}} or $when")
         }
         RenderErrorReason::HelperNotFound(name) => {
-            Finding::fatal("template/unknown-helper", format!("there is no helper `{name}`")).at(&at)
+            Finding::fatal("template/unknown-helper", format!("there is no helper `{name}`"))
+                .at(&at)
         }
         other => {
             let reason = other.to_string();
-            let reason = reason.strip_prefix("Error when rendering: ").unwrap_or(&reason).to_owned();
+            let reason =
+                reason.strip_prefix("Error when rendering: ").unwrap_or(&reason).to_owned();
             Finding::fatal("template/failed", format!("the template fails: {reason}")).at(&at)
         }
     }
@@ -159,12 +181,14 @@ impl HelperDef for Bridge {
     ) -> Result<ScopedJson<'rc>, RenderError> {
         let mut arguments: Vec<Value> = call.params().iter().map(|p| p.value().clone()).collect();
         if self.0 == "secret" {
-            let plugin = context.data().pointer("/plugin/name").and_then(Value::as_str).unwrap_or_default();
+            let plugin =
+                context.data().pointer("/plugin/name").and_then(Value::as_str).unwrap_or_default();
             if let Some(Value::String(name)) = arguments.first_mut() {
                 *name = format!("{plugin}/{name}");
             }
         }
-        let value = helpers::call(self.0, &arguments).map_err(|e| RenderErrorReason::Other(e.to_string()))?;
+        let value = helpers::call(self.0, &arguments)
+            .map_err(|e| RenderErrorReason::Other(e.to_string()))?;
         if value.is_null() {
             return Err(RenderErrorReason::Other(format!("{} gives null", self.0)).into());
         }

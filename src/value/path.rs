@@ -41,7 +41,8 @@ impl Path {
         loop {
             let at = text.len() - rest.len();
             if let Some(quoted) = rest.strip_prefix("[\"") {
-                let (segment, after) = bracketed(quoted).ok_or_else(|| fail(at, "`[\"` without `\"]`"))?;
+                let (segment, after) =
+                    bracketed(quoted).ok_or_else(|| fail(at, "`[\"` without `\"]`"))?;
                 segments.push(segment);
                 rest = after;
             } else {

@@ -86,7 +86,11 @@ impl<'a> Reader<'a> {
     fn node(&mut self, event: Event<'a>, span: &Span, depth: usize) -> Result<Node, Stop> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
-            return Err(self.stop("yaml/too-large", "the document holds over 1,000,000 values", span));
+            return Err(self.stop(
+                "yaml/too-large",
+                "the document holds over 1,000,000 values",
+                span,
+            ));
         }
         if depth > MAX_DEPTH {
             return Err(self.stop("yaml/too-deep", "values are nested over 96 levels deep", span));
@@ -135,10 +139,11 @@ impl<'a> Reader<'a> {
             let (event, span) = self.next()?;
             let mut value = self.node(event, &span, depth + 1)?;
             if let Some(first) = map.get(&key) {
-                let finding = Finding::fatal("yaml/duplicate-key", format!("`{key}` stands here twice"))
-                    .at_with(&key_origin, "again")
-                    .related(first.key_origin(), "first here")
-                    .help("keep one of the two");
+                let finding =
+                    Finding::fatal("yaml/duplicate-key", format!("`{key}` stands here twice"))
+                        .at_with(&key_origin, "again")
+                        .related(first.key_origin(), "first here")
+                        .help("keep one of the two");
                 self.findings.push(finding);
                 continue;
             }
@@ -159,7 +164,8 @@ impl<'a> Reader<'a> {
             Event::Scalar(text, style, ..) => {
                 if style == ScalarStyle::Plain && text == "<<" {
                     let help = "write the keys out, or use `extends:` in cluster.yaml";
-                    let stop = self.stop("yaml/merge-key", "merge keys (`<<`) are not supported", span);
+                    let stop =
+                        self.stop("yaml/merge-key", "merge keys (`<<`) are not supported", span);
                     return Err(Box::new(stop.help(help)));
                 }
                 Ok(text.into_owned())
@@ -170,7 +176,11 @@ impl<'a> Reader<'a> {
 
     fn alias(&mut self, id: usize, span: &Span) -> Result<Node, Stop> {
         let Some(target) = self.anchors.get(&id) else {
-            return Err(self.stop("yaml/syntax", "this alias refers to a value it is part of", span));
+            return Err(self.stop(
+                "yaml/syntax",
+                "this alias refers to a value it is part of",
+                span,
+            ));
         };
         let mut count = 0;
         target.walk(&mut |_| count += 1);
@@ -183,9 +193,16 @@ impl<'a> Reader<'a> {
         Ok(target)
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, tag: Option<&Tag>, origin: Origin) -> Node {
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        tag: Option<&Tag>,
+        origin: Origin,
+    ) -> Node {
         let is_string = tag.is_some_and(|t| t.is_yaml_core_schema() && t.suffix() == "str");
-        if style != ScalarStyle::Plain || is_string || tag.is_some_and(|t| !t.is_yaml_core_schema()) {
+        if style != ScalarStyle::Plain || is_string || tag.is_some_and(|t| !t.is_yaml_core_schema())
+        {
             return Node::string(text, origin);
         }
         let data = match text {
@@ -200,7 +217,8 @@ impl<'a> Reader<'a> {
                         "yaml/ambiguous-number",
                         format!("`{text}` is a different number to different readers of YAML"),
                     );
-                    self.findings.push(finding.at(&origin).help(format!("write it in quotes: \"{text}\"")));
+                    self.findings
+                        .push(finding.at(&origin).help(format!("write it in quotes: \"{text}\"")));
                     Data::String(text.into())
                 }
             },
@@ -215,7 +233,9 @@ impl<'a> Reader<'a> {
         let Some(long) = long_form(suffix) else {
             let message = format!("the tag `!{suffix}` is not known");
             let finding = Finding::fatal("yaml/unknown-tag", message).at(&node.origin);
-            self.findings.push(finding.help("CloudFormation's short tags are: !Ref, !GetAtt, !Sub, !Join, …"));
+            self.findings.push(
+                finding.help("CloudFormation's short tags are: !Ref, !GetAtt, !Sub, !Join, …"),
+            );
             return node;
         };
         let origin = node.origin.clone();
@@ -273,9 +293,9 @@ fn number(text: &str) -> Parsed {
             _ => Parsed::Ambiguous,
         };
     }
-    let radix = [("0x", 16), ("0o", 8)].iter().find_map(|(prefix, radix)| {
-        u64::from_str_radix(text.strip_prefix(prefix)?, *radix).ok()
-    });
+    let radix = [("0x", 16), ("0o", 8)]
+        .iter()
+        .find_map(|(prefix, radix)| u64::from_str_radix(text.strip_prefix(prefix)?, *radix).ok());
     if let Some(n) = radix {
         return Parsed::Number(n.into());
     }
@@ -336,7 +356,10 @@ mod tests {
     #[test]
     fn short_tags_become_long_ones() {
         assert_eq!(value("!GetAtt Queue.Arn"), json!({"Fn::GetAtt": ["Queue", "Arn"]}));
-        assert_eq!(value("a: !Sub [x, {b: !Ref C}]"), json!({"a": {"Fn::Sub": ["x", {"b": {"Ref": "C"}}]}}));
+        assert_eq!(
+            value("a: !Sub [x, {b: !Ref C}]"),
+            json!({"a": {"Fn::Sub": ["x", {"b": {"Ref": "C"}}]}})
+        );
     }
 
     #[test]

@@ -249,11 +249,14 @@ fn is_plain(text: &str) -> bool {
     let Some(first) = text.chars().next() else { return false };
     let safe_start = first.is_ascii_alphabetic() || matches!(first, '/' | '_' | '$' | '(' | '^');
     // A command's flag: two dashes and a letter begin neither a list nor a document.
-    let flag = text.strip_prefix("--").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+    let flag = text
+        .strip_prefix("--")
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
     if !safe_start && !flag && !(first.is_ascii_digit() && has_letter_word(text)) {
         return false;
     }
-    let unsafe_inside = |c: char| c.is_control() || is_break(c) || "\"'\\`".contains(c) && c != '\'';
+    let unsafe_inside =
+        |c: char| c.is_control() || is_break(c) || "\"'\\`".contains(c) && c != '\'';
     if text.chars().any(unsafe_inside) || text.ends_with([' ', ':']) {
         return false;
     }
@@ -272,9 +275,11 @@ fn has_letter_word(text: &str) -> bool {
     let digits_only = text.chars().all(|c| c.is_ascii_digit() || ".:-+_ TZtz".contains(c));
     if digits_only {
         let parts: Vec<&str> = text.split('.').collect();
-        return parts.len() > 2 && parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
+        return parts.len() > 2
+            && parts.iter().all(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
     }
-    text.chars().any(|c| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit() && !"xXoOeE_".contains(c))
+    text.chars()
+        .any(|c| c.is_ascii_alphabetic() && !c.is_ascii_hexdigit() && !"xXoOeE_".contains(c))
 }
 
 /// Words that some reader takes for a truth value or nothing.
@@ -298,11 +303,45 @@ mod tests {
 
     #[test]
     fn what_readers_disagree_about_is_quoted() {
-        for word in ["on", "No", "12:30", "2026-11-20", "1", "0x1f", "1e3", "", "null", "~", "- a", "a: b",
-            "x #", "0644", "1_000", "=", "<<", "*a", "&b", "!c", "%d", "@e", "`f", "{g}", ".5", ".inf"] {
+        for word in [
+            "on",
+            "No",
+            "12:30",
+            "2026-11-20",
+            "1",
+            "0x1f",
+            "1e3",
+            "",
+            "null",
+            "~",
+            "- a",
+            "a: b",
+            "x #",
+            "0644",
+            "1_000",
+            "=",
+            "<<",
+            "*a",
+            "&b",
+            "!c",
+            "%d",
+            "@e",
+            "`f",
+            "{g}",
+            ".5",
+            ".inf",
+        ] {
             assert!(quoted(word).starts_with('"'), "{word}: {}", quoted(word));
         }
-        for word in ["eu-west-1", "m7i.large", "1.36.3", "10.0.0.0/16", "/etc/x", "arn:aws:s3:::a", "t3a.small"] {
+        for word in [
+            "eu-west-1",
+            "m7i.large",
+            "1.36.3",
+            "10.0.0.0/16",
+            "/etc/x",
+            "arn:aws:s3:::a",
+            "t3a.small",
+        ] {
             assert_eq!(quoted(word), word);
         }
     }

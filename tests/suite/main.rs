@@ -1,1 +1,31 @@
+//! All integration tests: one binary, so that they link once.
 
+mod support;
+
+mod bad;
+mod case_laws;
+mod config_example;
+mod conflicts;
+mod docs;
+mod emit;
+mod laws;
+mod layers;
+mod lockstep;
+mod plugins;
+mod settings_edges;
+mod users_plugin;
+
+/// No file of tests is forgotten: each is a module above.
+#[test]
+fn every_file_is_a_module() {
+    let source = std::fs::read_to_string("tests/suite/main.rs").unwrap();
+    for entry in std::fs::read_dir("tests/suite").unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if let Some(module) = name.strip_suffix(".rs").filter(|m| *m != "main") {
+            assert!(
+                source.contains(&format!("mod {module};")),
+                "{name} is not a module of tests/suite/main.rs"
+            );
+        }
+    }
+}

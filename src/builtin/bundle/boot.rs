@@ -45,7 +45,8 @@ pub(super) fn user_data(cx: &Context<'_>, model: &Model, group: &Group, hash: &s
         .iter()
         .map(|name| format!("{name}=${{{}}}\n", crate::model::parameter_name(name)))
         .collect();
-    let mut text = "#cloud-config\npackage_update: false\npackage_upgrade: false\nwrite_files:\n".to_owned();
+    let mut text =
+        "#cloud-config\npackage_update: false\npackage_upgrade: false\nwrite_files:\n".to_owned();
     file(&mut text, "/etc/kaws/node.env", "0644", &facts);
     if !outputs.is_empty() {
         file(&mut text, "/etc/kaws/outputs", "0644", &outputs);

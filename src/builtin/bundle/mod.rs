@@ -39,14 +39,17 @@ pub(super) type Bundle = BTreeMap<String, Arc<Entry>>;
 
 impl Plugin for NodeBundle {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
-                let mut made = Artifacts::new();
+        let mut made = Artifacts::new();
         let mut cache = Cache::default();
         let bundles: Vec<(&Group, Bundle)> =
             cx.groups.iter().map(|g| (g, bundle(cx, model, g, &mut cache))).collect();
         for (group, bundle) in &bundles {
             let hash = archive::hash(bundle);
             let text = boot::user_data(cx, model, group, &hash);
-            made.insert(format!("nodes/{}/user-data", group.folder()), Artifact::text(&cx.me.name, &text));
+            made.insert(
+                format!("nodes/{}/user-data", group.folder()),
+                Artifact::text(&cx.me.name, &text),
+            );
         }
         written(&cx.me.name, &bundles, &mut made);
         Outcome::clean(Rendering { artifacts: made, ..Rendering::default() })
@@ -61,7 +64,12 @@ struct Cache {
 }
 
 impl Cache {
-    fn entry(&mut self, body: &Arc<Node>, part: &str, make: impl FnOnce() -> (Vec<u8>, u32)) -> Arc<Entry> {
+    fn entry(
+        &mut self,
+        body: &Arc<Node>,
+        part: &str,
+        make: impl FnOnce() -> (Vec<u8>, u32),
+    ) -> Arc<Entry> {
         let key = (Arc::as_ptr(body) as usize, part.to_owned());
         if let Some(entry) = self.entries.get(&key) {
             return Arc::clone(entry);
@@ -84,90 +92,78 @@ fn entry(bytes: Vec<u8>, mode: u32) -> Entry {
 fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut Cache) -> Bundle {
     let mut bundle = Bundle::new();
     let key = group.key.as_str();
-    let mut assets = Vec::new();
-    let mut lists = Lists::default();
     for (path, entity) in model.entities(&["machines", key, "files"]) {
         let body = &entity.body;
-        lists.attributes(path, body);
+        attributes(path, body, &mut bundle);
         if let Some(pin) = body.get("pin").and_then(Node::as_str) {
-            assets.extend(asset(cx, model, group, path, body, pin));
+            let asset = asset(cx, model, group, path, body, pin).unwrap_or_default();
+            list(&mut bundle, "assets.d", path, &asset);
             continue;
         }
         let entry = cache.entry(body, "file", || (bytes(body), mode(body)));
         bundle.insert(path.trim_start_matches('/').to_owned(), entry);
     }
     for (name, entity) in model.entities(&["machines", key, "units"]) {
-        let entry = cache.entry(&entity.body, "unit", || (bytes(&entity.body), 0o644));
-        bundle.insert(format!("etc/systemd/system/{name}"), entry);
-        lists.unit(name, &entity.body);
+        let body = &entity.body;
+        let path = format!("etc/systemd/system/{name}");
+        bundle.insert(path.clone(), cache.entry(body, "unit", || (bytes(body), 0o644)));
+        attributes(&format!("/{path}"), body, &mut bundle);
+        let flag = |key: &str| body.get(key).and_then(Node::as_bool) == Some(true);
+        list(
+            &mut bundle,
+            "units.d",
+            name,
+            &json!({"name": name, "enabled": flag("enabled"), "required": flag("required")}),
+        );
     }
     for (name, entity) in model.entities(&["machines", key, "dropins"]) {
-        let entry = cache.entry(&entity.body, "dropin", || (bytes(&entity.body), 0o644));
+        let body = &entity.body;
         let (unit, file) = name.split_once('/').unwrap_or((name, "10-kaws.conf"));
-        bundle.insert(format!("etc/systemd/system/{unit}.d/{file}"), entry);
-        lists.fills(&format!("/etc/systemd/system/{unit}.d/{file}"), &entity.body);
+        let path = format!("etc/systemd/system/{unit}.d/{file}");
+        bundle.insert(path.clone(), cache.entry(body, "dropin", || (bytes(body), 0o644)));
+        attributes(&format!("/{path}"), body, &mut bundle);
     }
     settings(model, key, &mut bundle);
-    let mut add = |path: &str, value: &Value| {
-        if value.as_array().is_none_or(|a| !a.is_empty()) {
-            let origin = crate::origin::Origin::file_start(&crate::origin::SourceFile::new("bundle", ""));
-            let text = write(&Node::from_value(value.clone(), &origin), &Style::plain());
-            bundle.insert(path.to_owned(), Arc::new(entry(text.into_bytes(), 0o644)));
-        }
-    };
-    add("etc/kaws/assets.yaml", &json!(assets));
-    add("etc/kaws/units.yaml", &json!(lists.units));
-    add("etc/kaws/fill.yaml", &json!(lists.fill));
-    add("etc/kaws/owners.yaml", &json!(lists.owners));
-    for (list, path) in [("packages", "etc/kaws/packages.yaml"), ("images", "etc/kaws/images.yaml")] {
-        add(path, &json!(model.names(&["machines", key, list])));
-    }
     bundle
 }
 
-/// What the node's program reads beside the files: units, placeholders to fill, owners to set.
-#[derive(Default)]
-struct Lists {
-    units: Vec<Value>,
-    fill: Vec<String>,
-    owners: Vec<Value>,
+/// Adds what the node's program reads beside the files. One file for each entity, so that what a plugin
+/// adds to one pool changes no file that the other pools have.
+fn list(bundle: &mut Bundle, folder: &str, name: &str, value: &Value) {
+    let origin = crate::origin::Origin::file_start(&crate::origin::SourceFile::new("bundle", ""));
+    let text = write(&Node::from_value(value.clone(), &origin), &Style::plain());
+    let slug = name.trim_start_matches('/').replace(['/', ' '], "-");
+    bundle.insert(
+        format!("etc/kaws/{folder}/{slug}.yaml"),
+        Arc::new(entry(text.into_bytes(), 0o644)),
+    );
 }
 
-impl Lists {
-    fn fills(&mut self, path: &str, body: &Node) {
-        if body.get("fill").and_then(Node::as_bool) == Some(true) {
-            self.fill.push(path.to_owned());
-        }
-    }
-
-    fn attributes(&mut self, path: &str, body: &Node) {
-        self.fills(path, body);
-        let owner = body.get("owner").and_then(Node::as_str).unwrap_or("root");
-        if owner != "root" {
-            self.owners.push(json!({"path": path, "owner": owner}));
-        }
-    }
-
-    fn unit(&mut self, name: &str, body: &Node) {
-        let flag = |key: &str| body.get(key).and_then(Node::as_bool) == Some(true);
-        self.units.push(json!({"name": name, "enabled": flag("enabled"), "required": flag("required")}));
-        self.fills(&format!("/etc/systemd/system/{name}"), body);
+/// Adds what the node's program must do to a file: fill in placeholders, set an owner.
+fn attributes(path: &str, body: &Node, bundle: &mut Bundle) {
+    let fill = body.get("fill").and_then(Node::as_bool) == Some(true);
+    let owner = body.get("owner").and_then(Node::as_str).unwrap_or("root");
+    if fill || owner != "root" {
+        list(bundle, "files.d", path, &json!({"path": path, "fill": fill, "owner": owner}));
     }
 }
 
-/// Kernel parameters and modules, as systemd reads them.
+/// Kernel parameters and modules as systemd reads them; packages and images for the node's program.
 fn settings(model: &Model, group: &str, bundle: &mut Bundle) {
-    let sysctls: String = model
-        .entities(&["machines", group, "sysctls"])
-        .map(|(key, e)| {
-            let value = e.body.as_str().map_or_else(|| e.body.to_value().to_string(), str::to_owned);
-            format!("{key} = {value}\n")
-        })
-        .collect();
-    let modules: String = model.names(&["machines", group, "modules"]).iter().map(|m| format!("{m}\n")).collect();
-    for (path, text) in [("etc/sysctl.d/99-kaws.conf", sysctls), ("etc/modules-load.d/kaws.conf", modules)] {
-        if !text.is_empty() {
-            bundle.insert(path.to_owned(), Arc::new(entry(text.into_bytes(), 0o644)));
+    let mut put = |path: String, text: String| {
+        bundle.insert(path, Arc::new(entry(text.into_bytes(), 0o644)));
+    };
+    for (key, entity) in model.entities(&["machines", group, "sysctls"]) {
+        let value =
+            entity.body.as_str().map_or_else(|| entity.body.to_value().to_string(), str::to_owned);
+        put(format!("etc/sysctl.d/90-kaws-{key}.conf"), format!("{key} = {value}\n"));
+    }
+    for module in model.names(&["machines", group, "modules"]) {
+        put(format!("etc/modules-load.d/kaws-{module}.conf"), format!("{module}\n"));
+    }
+    for (part, folder) in [("packages", "packages.d"), ("images", "images.d")] {
+        for name in model.names(&["machines", group, part]) {
+            list(bundle, folder, name, &json!({"name": name}));
         }
     }
 }
@@ -177,7 +173,9 @@ fn bytes(body: &Node) -> Vec<u8> {
     let text = |key: &str| body.get(key).and_then(Node::as_str);
     match (text("content"), text("base64")) {
         (Some(content), _) => content.as_bytes().to_vec(),
-        (_, Some(encoded)) => base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default(),
+        (_, Some(encoded)) => {
+            base64::engine::general_purpose::STANDARD.decode(encoded).unwrap_or_default()
+        }
         _ => Vec::new(),
     }
 }
@@ -188,14 +186,23 @@ fn mode(body: &Node) -> u32 {
 }
 
 /// Returns what a node needs to download a file: where from, its hash if it is known, and where to.
-fn asset(cx: &Context<'_>, model: &Model, group: &Group, path: &str, body: &Node, pin: &str) -> Option<Value> {
+fn asset(
+    cx: &Context<'_>,
+    model: &Model,
+    group: &Group,
+    path: &str,
+    body: &Node,
+    pin: &str,
+) -> Option<Value> {
     let arch = group.arch.as_str();
     let form: Pin = serde_json::from_value(model.entity(&["pins", pin])?.body.to_value()).ok()?;
     let file: File = serde_json::from_value(body.to_value()).ok()?;
     let url = form.url.get(arch)?;
     let name = crate::pipeline::lock_name(pin, &form.version, arch);
-    let hash = cx.lock.pin(&name, Some(url)).map(|p| p.value.trim_start_matches("sha256:").to_owned());
-    let mut asset = json!({"path": path, "url": url, "sha256": hash, "mode": file.mode, "owner": file.owner});
+    let hash =
+        cx.lock.pin(&name, Some(url)).map(|p| p.value.trim_start_matches("sha256:").to_owned());
+    let mut asset =
+        json!({"path": path, "url": url, "sha256": hash, "mode": file.mode, "owner": file.owner});
     if let (Some(extract), Some(map)) = (form.extract, asset.as_object_mut()) {
         map.insert("extract".to_owned(), extract.into());
     }
@@ -205,18 +212,28 @@ fn asset(cx: &Context<'_>, model: &Model, group: &Group, path: &str, body: &Node
 /// Writes the bundles unpacked. What all pools have is written once, under `nodes/worker`: a view that
 /// enters no hash.
 fn written(me: &Name, bundles: &[(&Group, Bundle)], made: &mut Artifacts) {
-    let artifact = |entry: &Entry| Artifact { bytes: Arc::clone(&entry.bytes), plugin: me.clone(), executable: entry.mode & 0o100 != 0 };
-    let pools: Vec<&Bundle> = bundles.iter().filter(|(g, _)| g.pool.is_some()).map(|(_, b)| b).collect();
+    let artifact = |entry: &Entry| Artifact {
+        bytes: Arc::clone(&entry.bytes),
+        plugin: me.clone(),
+        executable: entry.mode & 0o100 != 0,
+    };
+    let pools: Vec<&Bundle> =
+        bundles.iter().filter(|(g, _)| g.pool.is_some()).map(|(_, b)| b).collect();
     let common: BTreeMap<&String, &Arc<Entry>> = match pools.split_first() {
-        Some((first, rest)) => first.iter().filter(|(path, e)| rest.iter().all(|b| b.get(*path) == Some(e))).collect(),
+        Some((first, rest)) => {
+            first.iter().filter(|(path, e)| rest.iter().all(|b| b.get(*path) == Some(e))).collect()
+        }
         None => BTreeMap::new(),
     };
     for (path, entry) in &common {
         made.insert(format!("nodes/worker/bundle/{path}"), artifact(entry));
     }
     for (group, bundle) in bundles {
-        let own = bundle.iter().filter(|(path, _)| group.pool.is_none() || !common.contains_key(path));
+        let own =
+            bundle.iter().filter(|(path, _)| group.pool.is_none() || !common.contains_key(path));
         let folder = group.folder();
-        made.extend(own.map(|(path, entry)| (format!("nodes/{folder}/bundle/{path}"), artifact(entry))));
+        made.extend(
+            own.map(|(path, entry)| (format!("nodes/{folder}/bundle/{path}"), artifact(entry))),
+        );
     }
 }

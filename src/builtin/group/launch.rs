@@ -24,7 +24,12 @@ pub(in crate::builtin) struct Launch {
 }
 
 /// Returns the resource, and what it is made from.
-pub(in crate::builtin) fn launch_template(cx: &Context<'_>, model: &Model, group: &Group, launch: Launch) -> (Value, Vec<Path>) {
+pub(in crate::builtin) fn launch_template(
+    cx: &Context<'_>,
+    model: &Model,
+    group: &Group,
+    launch: Launch,
+) -> (Value, Vec<Path>) {
     let hops = model.entity(&["machines", &group.key, "metadataHopLimit"]);
     let hop_limit = hops.map_or(json!(1), |e| e.body.to_value());
     let mut tags = super::machine_tags(cx, group);
@@ -57,16 +62,26 @@ pub(in crate::builtin) fn launch_template(cx: &Context<'_>, model: &Model, group
 
 /// Returns the user data as CloudFormation takes it: the bundle's text, with the values of outputs filled
 /// in when the stack is deployed, so that a changed value rolls this group and the bundle's hash stays.
-pub(in crate::builtin) fn user_data(model: &Model, made: &Artifacts, group: &Group, own: &[(&str, Value)]) -> Value {
+pub(in crate::builtin) fn user_data(
+    model: &Model,
+    made: &Artifacts,
+    group: &Group,
+    own: &[(&str, Value)],
+) -> Value {
     let path = format!("nodes/{}/user-data", group.folder());
-    let text = made.get(&path).map(|a| String::from_utf8_lossy(&a.bytes).into_owned()).unwrap_or_default();
+    let text =
+        made.get(&path).map(|a| String::from_utf8_lossy(&a.bytes).into_owned()).unwrap_or_default();
     let mut variables: Map<String, Value> = outputs_of(model, group)
         .into_iter()
         .map(|name| (crate::model::parameter_name(&name), json!({"$output": name})))
         .collect();
     variables.extend(own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
     // Without variables the text is the text: nothing in it is CloudFormation's.
-    if variables.is_empty() { json!({"Fn::Base64": text}) } else { json!({"Fn::Base64": {"Fn::Sub": [text, variables]}}) }
+    if variables.is_empty() {
+        json!({"Fn::Base64": text})
+    } else {
+        json!({"Fn::Base64": {"Fn::Sub": [text, variables]}})
+    }
 }
 
 /// Returns the outputs that a group's files and units have filled in, sorted.
@@ -76,7 +91,11 @@ pub(in crate::builtin) fn outputs_of(model: &Model, group: &Group) -> Vec<String
         for (_, entity) in model.entities(&["machines", &group.key, part]) {
             if entity.body.get("fill").and_then(Node::as_bool) == Some(true) {
                 let content = entity.body.get("content").and_then(Node::as_str).unwrap_or_default();
-                names.extend(placeholders(content).filter(|(word, _)| *word == "output").map(|(_, name)| name.to_owned()));
+                names.extend(
+                    placeholders(content)
+                        .filter(|(word, _)| *word == "output")
+                        .map(|(_, name)| name.to_owned()),
+                );
             }
         }
     }

@@ -37,7 +37,10 @@ pub(super) fn creation_policy(count: u32, timeout: &Duration) -> Value {
 
 /// Returns the image of a group: its own, or the one that kaws.lock pins.
 pub(super) fn image(group: &Group, own: Option<&String>) -> Value {
-    own.map_or_else(|| json!({"$lock": format!("image/{}/{}", group.os.as_str(), group.arch.as_str())}), |id| json!(id))
+    own.map_or_else(
+        || json!({"$lock": format!("image/{}/{}", group.os.as_str(), group.arch.as_str())}),
+        |id| json!(id),
+    )
 }
 
 /// Returns the root volume of a launch template.
@@ -83,5 +86,7 @@ pub(super) fn tag_list(tags: &[(String, String)]) -> Value {
 
 /// Returns tags as Auto Scaling groups spell them; machines get them as well.
 pub(super) fn propagated(tags: &[(String, String)]) -> Vec<Value> {
-    tags.iter().map(|(key, value)| json!({"Key": key, "PropagateAtLaunch": true, "Value": value})).collect()
+    tags.iter()
+        .map(|(key, value)| json!({"Key": key, "PropagateAtLaunch": true, "Value": value}))
+        .collect()
 }

@@ -25,7 +25,13 @@ fn existing<'a>(cx: &Context<'a>, group: &Group) -> Option<&'a String> {
 }
 
 /// Puts the role and profile of a group into its stack, or writes what an existing one needs.
-pub(in crate::builtin) fn role(cx: &Context<'_>, model: &Model, group: &Group, out: &mut Rendering, findings: &mut Findings) {
+pub(in crate::builtin) fn role(
+    cx: &Context<'_>,
+    model: &Model,
+    group: &Group,
+    out: &mut Rendering,
+    findings: &mut Findings,
+) {
     let (statements, from) = statements(cx, model, group);
     if let Some(name) = existing(cx, group) {
         let who = format!("the instance profile {name}");
@@ -38,15 +44,21 @@ pub(in crate::builtin) fn role(cx: &Context<'_>, model: &Model, group: &Group, o
         "Version": "2012-10-17"}, "Path": iam.path});
     let mut profile = json!({"Path": iam.path, "Roles": [{"Ref": "Role"}]});
     if let (Some(map), Some(profile)) = (properties.as_object_mut(), profile.as_object_mut()) {
-        map.extend(iam.permissions_boundary.clone().map(|arn| ("PermissionsBoundary".to_owned(), arn.into())));
+        map.extend(
+            iam.permissions_boundary
+                .clone()
+                .map(|arn| ("PermissionsBoundary".to_owned(), arn.into())),
+        );
         if let Some(prefix) = &iam.prefix {
             let name = format!("{prefix}{}-{}", cx.config.name, group.label());
             map.insert("RoleName".to_owned(), name.clone().into());
             profile.insert("InstanceProfileName".to_owned(), name.into());
         }
     }
-    let policies: Vec<Value> =
-        model.entities(&["iam", &group.key, "managedPolicies"]).map(|(_, e)| e.body.to_value()).collect();
+    let policies: Vec<Value> = model
+        .entities(&["iam", &group.key, "managedPolicies"])
+        .map(|(_, e)| e.body.to_value())
+        .collect();
     if let (false, Some(map)) = (policies.is_empty(), properties.as_object_mut()) {
         map.insert("ManagedPolicyArns".to_owned(), policies.into());
     }
@@ -104,8 +116,12 @@ fn statements(cx: &Context<'_>, model: &Model, group: &Group) -> (Vec<Node>, Vec
         let arn = |name: &String| json!({"Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{}/secrets/{name}", cx.config.bucket())});
         let resources: Vec<Value> = secrets.iter().map(arn).collect();
         let body = json!({"Sid": "ReadPluginSecrets", "Effect": "Allow", "Action": "s3:GetObject", "Resource": resources});
-        let place = crate::origin::Origin::code(cx.me.name.as_str(), std::panic::Location::caller());
-        all.insert("ReadPluginSecrets".to_owned(), Node::from_value(body, &place).noted(owners.join(", ")));
+        let place =
+            crate::origin::Origin::code(cx.me.name.as_str(), std::panic::Location::caller());
+        all.insert(
+            "ReadPluginSecrets".to_owned(),
+            Node::from_value(body, &place).noted(owners.join(", ")),
+        );
         from.extend(paths);
     }
     (all.into_values().collect(), from)
@@ -170,10 +186,14 @@ fn literal(cx: &Context<'_>, value: &Value) -> Value {
                 let text = text.replace("${AWS::Region}", &cx.config.region);
                 json!(text.replace("${AWS::AccountId}", &cx.config.account))
             }
-            Some((key, Value::String(name))) if key == "$output" => json!(format!("<output {name}>")),
+            Some((key, Value::String(name))) if key == "$output" => {
+                json!(format!("<output {name}>"))
+            }
             _ => Value::Object(map.iter().map(|(k, v)| (k.clone(), literal(cx, v))).collect()),
         },
-        Value::Object(map) => Value::Object(map.iter().map(|(k, v)| (k.clone(), literal(cx, v))).collect()),
+        Value::Object(map) => {
+            Value::Object(map.iter().map(|(k, v)| (k.clone(), literal(cx, v))).collect())
+        }
         Value::Array(items) => items.iter().map(|v| literal(cx, v)).collect(),
         other => other.clone(),
     }

@@ -50,7 +50,8 @@ fn one(cx: &Context<'_>, out: &mut Contribution, balancer: &Balancer) {
         "Tags": tags(&format!("{name}-api"), &[]),
         "Type": "network",
     });
-    let mut body = json!({"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": properties});
+    let mut body =
+        json!({"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": properties});
     if balancer.kind == Kind::Public && cx.config.network.vpc.id.is_none() {
         if let Some(map) = body.as_object_mut() {
             map.insert("DependsOn".to_owned(), json!("InternetGatewayAttachment"));
@@ -62,9 +63,18 @@ fn one(cx: &Context<'_>, out: &mut Contribution, balancer: &Balancer) {
         "DefaultActions": [{"TargetGroupArn": {"Ref": format!("{prefix}Targets")}, "Type": "forward"}],
         "LoadBalancerArn": {"Ref": format!("{prefix}Balancer")}, "Port": 443, "Protocol": "TCP",
     });
-    resource(out, &format!("{prefix}Listener"), json!({"Type": "AWS::ElasticLoadBalancingV2::Listener", "Properties": listener}));
+    resource(
+        out,
+        &format!("{prefix}Listener"),
+        json!({"Type": "AWS::ElasticLoadBalancingV2::Listener", "Properties": listener}),
+    );
     output(out, &format!("{prefix}Targets"), json!({"Ref": format!("{prefix}Targets")}), None);
-    output(out, &format!("{prefix}DnsName"), json!({"Fn::GetAtt": [format!("{prefix}Balancer"), "DNSName"]}), None);
+    output(
+        out,
+        &format!("{prefix}DnsName"),
+        json!({"Fn::GetAtt": [format!("{prefix}Balancer"), "DNSName"]}),
+        None,
+    );
 }
 
 /// Targets are healthy when their API server is ready; a controller reaches itself through the balancer
@@ -89,14 +99,21 @@ fn targets(cx: &Context<'_>, out: &mut Contribution, prefix: &str) {
         "UnhealthyThresholdCount": 2,
         "VpcId": super::vpc::vpc_ref(cx),
     });
-    let body = json!({"Type": "AWS::ElasticLoadBalancingV2::TargetGroup", "Properties": properties});
+    let body =
+        json!({"Type": "AWS::ElasticLoadBalancingV2::TargetGroup", "Properties": properties});
     resource(out, &format!("{prefix}Targets"), body);
 }
 
 /// Nodes use a name in the private zone; people the one in `api.domain`, if kaws may create it.
 fn records(cx: &Context<'_>, out: &mut Contribution, all: &[Balancer]) {
     let Some((inside, outside)) = all.first().zip(all.last()) else { return };
-    let zone = cx.config.network.private_zone.id.as_ref().map_or_else(|| json!({"Ref": "Zone"}), |id| json!(id));
+    let zone = cx
+        .config
+        .network
+        .private_zone
+        .id
+        .as_ref()
+        .map_or_else(|| json!({"Ref": "Zone"}), |id| json!(id));
     record(out, "ApiRecord", &cx.config.endpoint(), &zone, inside.prefix);
     let api = &cx.config.api;
     if let (Some(domain), Some(zone)) = (&api.domain, &api.hosted_zone) {

@@ -24,9 +24,15 @@ impl Plugin for Network {
         values(cx, &mut out);
         rules::matrix(cx, &mut out);
         let cluster = format!("kubernetes.io/cluster/{}", cx.config.name);
-        for (kind, role) in [("private", "kubernetes.io/role/internal-elb"), ("public", "kubernetes.io/role/elb")] {
+        for (kind, role) in
+            [("private", "kubernetes.io/role/internal-elb"), ("public", "kubernetes.io/role/elb")]
+        {
             out.put("network", ["network", "subnets", kind, "tags", role], json!("1"));
-            out.put("network", ["network", "subnets", kind, "tags", cluster.as_str()], json!("shared"));
+            out.put(
+                "network",
+                ["network", "subnets", kind, "tags", cluster.as_str()],
+                json!("shared"),
+            );
         }
         Outcome::clean(out)
     }
@@ -34,14 +40,22 @@ impl Plugin for Network {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let mut out = Contribution::default();
         let name = &cx.config.name;
-        out.put("network", ["stacks", "network", "description"], json!(format!("Kubernetes cluster {name}, network")));
+        out.put(
+            "network",
+            ["stacks", "network", "description"],
+            json!(format!("Kubernetes cluster {name}, network")),
+        );
         if cx.config.network.vpc.id.is_none() {
             vpc::vpc(cx, model, &mut out);
         }
         vpc::private_zone(cx, &mut out);
         balancer::balancers(cx, &mut out);
-        rules::groups(cx, model, &mut out);
-        Outcome::clean(Rendering { contribution: out, ..Rendering::default() })
+        let findings = rules::unknown_sources(cx, model);
+        // A group that is not there would only be refused again, in worse words.
+        if findings.is_empty() {
+            rules::groups(cx, model, &mut out);
+        }
+        Outcome { value: Rendering { contribution: out, ..Rendering::default() }, findings }
     }
 }
 
@@ -61,7 +75,12 @@ impl Kind {
 /// Returns the zones with their suffix for logical ids.
 fn zones<'a>(cx: &Context<'a>) -> impl Iterator<Item = (usize, &'a str, String)> {
     let config = cx.config;
-    config.network.zones.iter().enumerate().map(|(i, z)| (i, z.as_str(), Settings::zone_suffix(z, &config.region)))
+    config
+        .network
+        .zones
+        .iter()
+        .enumerate()
+        .map(|(i, z)| (i, z.as_str(), Settings::zone_suffix(z, &config.region)))
 }
 
 /// Returns whether there are public subnets: for load balancers that face the internet, and for NAT.
@@ -86,18 +105,23 @@ fn values(cx: &Context<'_>, out: &mut Contribution) {
     let mut put = |key: &str, value: Value| {
         out.put("network", ["values", "network", key], value);
     };
-    put("vpcId", network.vpc.id.as_ref().map_or_else(|| json!({"$output": "network.VpcId"}), |id| json!(id)));
+    put(
+        "vpcId",
+        network.vpc.id.as_ref().map_or_else(|| json!({"$output": "network.VpcId"}), |id| json!(id)),
+    );
     put("vpcCIDR", json!(network.vpc.cidr));
-    for (kind, by_zone, ids) in
-        [(Kind::Private, "privateSubnets", "privateSubnetIds"), (Kind::Public, "publicSubnets", "publicSubnetIds")]
-    {
+    for (kind, by_zone, ids) in [
+        (Kind::Private, "privateSubnets", "privateSubnetIds"),
+        (Kind::Public, "publicSubnets", "publicSubnetIds"),
+    ] {
         if kind == Kind::Public && !has_public(cx) {
             put(by_zone, json!({}));
             put(ids, json!([]));
             continue;
         }
-        let all: serde_json::Map<String, Value> =
-            zones(cx).map(|(_, zone, suffix)| (zone.to_owned(), subnet(cx, kind, zone, &suffix))).collect();
+        let all: serde_json::Map<String, Value> = zones(cx)
+            .map(|(_, zone, suffix)| (zone.to_owned(), subnet(cx, kind, zone, &suffix)))
+            .collect();
         let list: Vec<Value> = network.zones.iter().filter_map(|z| all.get(z).cloned()).collect();
         put(by_zone, Value::Object(all));
         put(ids, json!(list));

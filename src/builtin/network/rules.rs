@@ -10,14 +10,19 @@ use serde_json::{Value, json};
 use super::vpc::{nat_zones, vpc_ref};
 use super::{output, resource, tags};
 use crate::config::ApiScheme;
+use crate::finding::{Finding, Findings};
 use crate::model::{Model, Rule};
-use crate::name::camel;
+use crate::name::{camel, did_you_mean};
 use crate::plugin::{Context, Contribution};
 use crate::value::{Node, Path};
 
 /// Groups that are always there, with their logical ids.
-pub(super) const ROLE_GROUPS: [(&str, &str); 4] =
-    [("api", "ApiGroup"), ("controller", "ControllersGroup"), ("etcd", "EtcdGroup"), ("worker", "WorkersGroup")];
+pub(super) const ROLE_GROUPS: [(&str, &str); 4] = [
+    ("api", "ApiGroup"),
+    ("controller", "ControllersGroup"),
+    ("etcd", "EtcdGroup"),
+    ("worker", "WorkersGroup"),
+];
 
 /// Returns the logical id, and the output, of a group in the network's stack.
 pub(in crate::builtin) fn group_logical_id(group: &str) -> String {
@@ -37,22 +42,64 @@ pub(super) fn matrix(cx: &Context<'_>, out: &mut Contribution) {
     };
     let group = |name: &str| json!({"group": name});
     for (i, cidr) in cx.config.api.allowed_cidrs.iter().enumerate() {
-        rule("api", &format!("allowed-{i}"), "tcp", json!(443), json!({"cidr": cidr}), "The API, from a network cluster.yaml allows");
+        rule(
+            "api",
+            &format!("allowed-{i}"),
+            "tcp",
+            json!(443),
+            json!({"cidr": cidr}),
+            "The API, from a network cluster.yaml allows",
+        );
     }
     rule("api", "controllers", "tcp", json!(443), group("controller"), "The API, from controllers");
     rule("api", "workers", "tcp", json!(443), group("worker"), "The API, from workers");
     if cx.config.api.scheme == ApiScheme::InternetFacing {
         for suffix in nat_zones(cx) {
             let cidr = json!({"Fn::Sub": format!("${{NatAddress{suffix}}}/32")});
-            rule("api", &format!("nat-{}", suffix.to_lowercase()), "tcp", json!(443), json!({"cidr": cidr}), "The API, from nodes through NAT");
+            rule(
+                "api",
+                &format!("nat-{}", suffix.to_lowercase()),
+                "tcp",
+                json!(443),
+                json!({"cidr": cidr}),
+                "The API, from nodes through NAT",
+            );
         }
     }
-    rule("controller", "api", "tcp", json!(6443), group("api"), "The API server, from its load balancer");
-    rule("controller", "self", "all", Value::Null, group("controller"), "Controllers among themselves");
-    rule("controller", "kubelet-workers", "tcp", json!(10250), group("worker"), "Kubelets of controllers, from the metrics server");
+    rule(
+        "controller",
+        "api",
+        "tcp",
+        json!(6443),
+        group("api"),
+        "The API server, from its load balancer",
+    );
+    rule(
+        "controller",
+        "self",
+        "all",
+        Value::Null,
+        group("controller"),
+        "Controllers among themselves",
+    );
+    rule(
+        "controller",
+        "kubelet-workers",
+        "tcp",
+        json!(10250),
+        group("worker"),
+        "Kubelets of controllers, from the metrics server",
+    );
     rule("etcd", "controllers", "tcp", json!(2379), group("controller"), "etcd, from API servers");
     rule("etcd", "self", "tcp", json!("2379-2380"), group("etcd"), "Members among themselves");
-    rule("worker", "kubelet-controllers", "tcp", json!(10250), group("controller"), "Kubelets, from API servers");
+    rule(
+        "worker",
+        "kubelet-controllers",
+        "tcp",
+        json!(10250),
+        group("controller"),
+        "Kubelets, from API servers",
+    );
     rule("worker", "self", "all", Value::Null, group("worker"), "Workers among themselves");
 }
 
@@ -82,7 +129,9 @@ pub(in crate::builtin) fn ingress(rule: &Rule, group: Value, source: Option<Valu
         map.insert("Description".to_owned(), json!(description));
     }
     match (port_range(rule), rule.protocol.as_str()) {
-        (_, "icmp") => map.extend([("FromPort".to_owned(), json!(-1)), ("ToPort".to_owned(), json!(-1))]),
+        (_, "icmp") => {
+            map.extend([("FromPort".to_owned(), json!(-1)), ("ToPort".to_owned(), json!(-1))])
+        }
         (Some((first, last)), "tcp" | "udp") => {
             map.extend([("FromPort".to_owned(), json!(first)), ("ToPort".to_owned(), json!(last))]);
         }
@@ -95,6 +144,33 @@ pub(in crate::builtin) fn ingress(rule: &Rule, group: Value, source: Option<Valu
         _ => None,
     };
     properties
+}
+
+/// Returns a finding for each rule whose source is no group that there is.
+pub(super) fn unknown_sources(cx: &Context<'_>, model: &Model) -> Findings {
+    let mut names: Vec<&str> = ROLE_GROUPS.iter().map(|(name, _)| *name).collect();
+    names.extend(model.names(&["securityGroups"]));
+    names.extend(cx.groups.iter().filter(|g| g.pool.is_some()).map(|g| g.key.as_str()));
+    let mut findings = Findings::new();
+    model.walk(&["securityGroups"], &mut |path, entity| {
+        let Some(source) = entity.body.at(&["from", "group"]) else { return };
+        let name = source.as_str().unwrap_or_default();
+        if names.contains(&name) {
+            return;
+        }
+        let text = format!(
+            "the rule {} names the security group `{name}`, which is not there",
+            Path::of(path.iter().copied())
+        );
+        let finding = Finding::fatal("model/rule-source", text)
+            .at(&source.origin)
+            .by(&entity.owners[0].plugin);
+        findings.push(match did_you_mean(name, names.iter().copied()) {
+            Some(near) => finding.help(format!("did you mean `{near}`?")),
+            None => finding.help(format!("there are: {}", names.join(", "))),
+        });
+    });
+    findings
 }
 
 /// Puts the groups, and all rules that name no pool; equal tuples are one, as AWS refuses them twice.
@@ -112,11 +188,13 @@ fn group(cx: &Context<'_>, model: &Model, out: &mut Contribution, name: &str) {
     let id = group_logical_id(name);
     let cluster = format!("kubernetes.io/cluster/{}", cx.config.name);
     // The cloud controller refuses nodes with two tagged groups, so only these two are.
-    let owned: &[(&str, &str)] = &[(cluster.as_str(), "owned"), ("KubernetesCluster", cx.config.name.as_str())];
+    let owned: &[(&str, &str)] =
+        &[(cluster.as_str(), "owned"), ("KubernetesCluster", cx.config.name.as_str())];
     let more = if ["controller", "worker"].contains(&name) { owned } else { &[] };
     let properties = json!({"GroupDescription": format!("{} of Kubernetes cluster {}", title(name), cx.config.name),
         "Tags": tags(&format!("{}-{name}", cx.config.name), more), "VpcId": vpc_ref(cx)});
-    let made = resource(out, &id, json!({"Type": "AWS::EC2::SecurityGroup", "Properties": properties}));
+    let made =
+        resource(out, &id, json!({"Type": "AWS::EC2::SecurityGroup", "Properties": properties}));
     let rules: Vec<(&str, Rule)> = model
         .entities(&["securityGroups", name, "ingress"])
         .filter_map(|(rule, e)| Some((rule, serde_json::from_value(Node::to_value(&e.body)).ok()?)))
@@ -138,7 +216,11 @@ fn group(cx: &Context<'_>, model: &Model, out: &mut Contribution, name: &str) {
             continue;
         }
         seen.insert(tuple, resource_id.clone());
-        let source = body.from.group.as_ref().map(|g| json!({"Fn::GetAtt": [group_logical_id(g), "GroupId"]}));
+        let source = body
+            .from
+            .group
+            .as_ref()
+            .map(|g| json!({"Fn::GetAtt": [group_logical_id(g), "GroupId"]}));
         let properties = ingress(body, json!({"Fn::GetAtt": [id, "GroupId"]}), source);
         let body = json!({"Type": "AWS::EC2::SecurityGroupIngress", "Properties": properties});
         resource(out, &resource_id, body).from(path);

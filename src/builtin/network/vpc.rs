@@ -16,9 +16,18 @@ pub(super) fn vpc(cx: &Context<'_>, model: &Model, out: &mut Contribution) {
         "EnableDnsSupport": true, "Tags": tags(name, &[])});
     resource(out, "Vpc", json!({"Type": "AWS::EC2::VPC", "Properties": properties}));
     output(out, "VpcId", json!({"Ref": "Vpc"}), Some("AWS::EC2::VPC::Id"));
-    resource(out, "InternetGateway", json!({"Type": "AWS::EC2::InternetGateway", "Properties": {"Tags": tags(name, &[])}}));
-    let attachment = json!({"InternetGatewayId": {"Ref": "InternetGateway"}, "VpcId": {"Ref": "Vpc"}});
-    resource(out, "InternetGatewayAttachment", json!({"Type": "AWS::EC2::VPCGatewayAttachment", "Properties": attachment}));
+    resource(
+        out,
+        "InternetGateway",
+        json!({"Type": "AWS::EC2::InternetGateway", "Properties": {"Tags": tags(name, &[])}}),
+    );
+    let attachment =
+        json!({"InternetGatewayId": {"Ref": "InternetGateway"}, "VpcId": {"Ref": "Vpc"}});
+    resource(
+        out,
+        "InternetGatewayAttachment",
+        json!({"Type": "AWS::EC2::VPCGatewayAttachment", "Properties": attachment}),
+    );
     public_routes(cx, out);
     for (i, zone, suffix) in zones(cx) {
         subnet(cx, model, out, Kind::Public, zone, &suffix, i);
@@ -29,7 +38,15 @@ pub(super) fn vpc(cx: &Context<'_>, model: &Model, out: &mut Contribution) {
     s3_endpoint(cx, out);
 }
 
-fn subnet(cx: &Context<'_>, model: &Model, out: &mut Contribution, kind: Kind, zone: &str, suffix: &str, i: usize) {
+fn subnet(
+    cx: &Context<'_>,
+    model: &Model,
+    out: &mut Contribution,
+    kind: Kind,
+    zone: &str,
+    suffix: &str,
+    i: usize,
+) {
     let word = kind.word();
     let id = format!("Subnet{word}{suffix}");
     let network = &cx.config.network;
@@ -37,8 +54,10 @@ fn subnet(cx: &Context<'_>, model: &Model, out: &mut Contribution, kind: Kind, z
     let lower = word.to_lowercase();
     let name = format!("{}-{lower}-{zone}", cx.config.name);
     let path = ["network", "subnets", lower.as_str(), "tags"];
-    let own: Vec<(&str, String)> =
-        model.entities(&path).map(|(key, e)| (key, e.body.as_str().unwrap_or_default().to_owned())).collect();
+    let own: Vec<(&str, String)> = model
+        .entities(&path)
+        .map(|(key, e)| (key, e.body.as_str().unwrap_or_default().to_owned()))
+        .collect();
     let more: Vec<(&str, &str)> = own.iter().map(|(k, v)| (*k, v.as_str())).collect();
     let properties = json!({"AvailabilityZone": zone, "CidrBlock": cidr.map(|c| c.to_string()),
         "MapPublicIpOnLaunch": false, "Tags": tags(&name, &more), "VpcId": {"Ref": "Vpc"}});
@@ -47,7 +66,11 @@ fn subnet(cx: &Context<'_>, model: &Model, out: &mut Contribution, kind: Kind, z
         made.from(Path::of(path).join(*key));
     }
     output(out, &id, json!({"Ref": id}), Some(SUBNET));
-    let table = if kind == Kind::Public { "RouteTablePublic".to_owned() } else { format!("RouteTablePrivate{suffix}") };
+    let table = if kind == Kind::Public {
+        "RouteTablePublic".to_owned()
+    } else {
+        format!("RouteTablePrivate{suffix}")
+    };
     let association = json!({"RouteTableId": {"Ref": table}, "SubnetId": {"Ref": id}});
     let body = json!({"Type": "AWS::EC2::SubnetRouteTableAssociation", "Properties": association});
     resource(out, &format!("{id}Routes"), body);
@@ -76,7 +99,11 @@ fn private_routes(cx: &Context<'_>, out: &mut Contribution, suffix: &str) {
         Nat::Single => first_gateway(cx),
     };
     let route = json!({"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": {"Ref": gateway}, "RouteTableId": {"Ref": id}});
-    resource(out, &format!("RoutePrivate{suffix}"), json!({"Type": "AWS::EC2::Route", "Properties": route}));
+    resource(
+        out,
+        &format!("RoutePrivate{suffix}"),
+        json!({"Type": "AWS::EC2::Route", "Properties": route}),
+    );
 }
 
 fn first_gateway(cx: &Context<'_>) -> String {
@@ -112,7 +139,9 @@ fn nat(cx: &Context<'_>, out: &mut Contribution) {
 /// Bundles, charts and images of ECR come from S3: not through NAT, which costs by the byte.
 fn s3_endpoint(cx: &Context<'_>, out: &mut Contribution) {
     let mut tables = vec![json!({"Ref": "RouteTablePublic"})];
-    tables.extend(zones(cx).map(|(_, _, suffix)| json!({"Ref": format!("RouteTablePrivate{suffix}")})));
+    tables.extend(
+        zones(cx).map(|(_, _, suffix)| json!({"Ref": format!("RouteTablePrivate{suffix}")})),
+    );
     let service = json!({"Fn::Sub": "com.amazonaws.${AWS::Region}.s3"});
     let properties = json!({"RouteTableIds": tables, "ServiceName": service, "VpcEndpointType": "Gateway", "VpcId": {"Ref": "Vpc"}});
     resource(out, "S3Endpoint", json!({"Type": "AWS::EC2::VPCEndpoint", "Properties": properties}));
@@ -122,7 +151,8 @@ pub(super) fn private_zone(cx: &Context<'_>, out: &mut Contribution) {
     if cx.config.network.private_zone.id.is_some() {
         return;
     }
-    let vpc = cx.config.network.vpc.id.as_ref().map_or_else(|| json!({"Ref": "Vpc"}), |id| json!(id));
+    let vpc =
+        cx.config.network.vpc.id.as_ref().map_or_else(|| json!({"Ref": "Vpc"}), |id| json!(id));
     let properties = json!({
         "HostedZoneConfig": {"Comment": format!("Names inside the Kubernetes cluster {}", cx.config.name)},
         "HostedZoneTags": [{"Key": "kaws/cluster", "Value": cx.config.name}],

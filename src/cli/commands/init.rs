@@ -13,7 +13,10 @@ use crate::load::EXAMPLE;
 const GITIGNORE: &str = "# The local cloud and the editor's schema of kaws.\n.kaws/\n";
 
 /// Writes a cluster's folder; what is there stays.
-#[expect(clippy::disallowed_methods, reason = "init writes three small files into a folder of the user's")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "init writes three small files into a folder of the user's"
+)]
 pub(super) fn run(dir: &Path, common: &Common) -> Exit {
     let cluster = dir.join("cluster.yaml");
     if cluster.exists() {
@@ -22,14 +25,20 @@ pub(super) fn run(dir: &Path, common: &Common) -> Exit {
     }
     let schema = dir.join(".kaws/schema.json");
     let text = serde_json::to_string_pretty(&super::schema::cluster(common)).unwrap_or_default();
-    let files = [(cluster, EXAMPLE.to_owned()), (dir.join(".gitignore"), GITIGNORE.to_owned()), (schema, text)];
+    let files = [
+        (cluster, EXAMPLE.to_owned()),
+        (dir.join(".gitignore"), GITIGNORE.to_owned()),
+        (schema, text),
+    ];
     let mut written = Vec::new();
     for (path, text) in files {
         if path.exists() {
             continue;
         }
         let folder = path.parent().unwrap_or(dir);
-        if let Err(error) = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text)) {
+        if let Err(error) =
+            std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text))
+        {
             say_error(&format!("cannot write {}: {error}", path.display()));
             return Exit::Files;
         }
@@ -39,8 +48,14 @@ pub(super) fn run(dir: &Path, common: &Common) -> Exit {
         Output::Json => say(&json!({"written": written}).to_string()),
         Output::Text => {
             say(&format!("Wrote {}.", written.join(", ")));
-            let enter = if dir == Path::new(".") { String::new() } else { format!("cd {} && ", dir.display()) };
-            say(&format!("Next: put your account, region and zones into cluster.yaml, then {enter}kaws render"));
+            let enter = if dir == Path::new(".") {
+                String::new()
+            } else {
+                format!("cd {} && ", dir.display())
+            };
+            say(&format!(
+                "Next: put your account, region and zones into cluster.yaml, then {enter}kaws render"
+            ));
         }
     }
     Exit::Done

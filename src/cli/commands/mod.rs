@@ -24,12 +24,19 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Render { check } => render::run(common, *check),
         Command::Explain { what } => super::explain::run(what, common),
         Command::Plugin(PluginCommand::List { all }) => plugin::list(common, *all),
-        Command::Plugin(PluginCommand::Info { name, path }) => plugin::info(common, name, path.as_deref()),
+        Command::Plugin(PluginCommand::Info { name, path }) => {
+            plugin::info(common, name, path.as_deref())
+        }
         Command::Plugin(PluginCommand::Test { dir, update }) => plugin::test(common, dir, *update),
         Command::Schema { what } => schema::run(common, what),
         Command::Graph { what, form } => super::graph::run(common, what, form),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Arguments::command(), "kaws", &mut std::io::stdout());
+            clap_complete::generate(
+                *shell,
+                &mut Arguments::command(),
+                "kaws",
+                &mut std::io::stdout(),
+            );
             Exit::Done
         }
         Command::Version => version(common),
@@ -80,7 +87,9 @@ pub(super) fn rendered(common: &Common) -> Result<Run, Exit> {
 pub(super) fn unreadable(error: &load::Error) -> Exit {
     say_failure(error);
     if error.path.file_name().is_some_and(|n| n == "cluster.yaml") {
-        super::report::say_error("kaws init writes a cluster.yaml to start from; --file names another");
+        super::report::say_error(
+            "kaws init writes a cluster.yaml to start from; --file names another",
+        );
     }
     Exit::Files
 }

@@ -35,7 +35,9 @@ pub(super) fn list(common: &Common, all: bool) -> Exit {
             return Exit::Findings;
         }
         Ok(outcome) => outcome.value,
-        Err(error) if error.path == file && error.source.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) if error.path == file && error.source.kind() == std::io::ErrorKind::NotFound => {
+            None
+        }
         Err(error) => return unreadable(&error),
     };
     let (folder, dirs) = match &setup {
@@ -72,7 +74,8 @@ fn json_row(row: &Row) -> Value {
 
 fn rows(catalogue: &Catalogue, instances: &[Instance]) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut names: Vec<(String, String)> = catalogue.names().map(|n| (n.to_owned(), n.to_owned())).collect();
+    let mut names: Vec<(String, String)> =
+        catalogue.names().map(|n| (n.to_owned(), n.to_owned())).collect();
     for instance in instances {
         let pair = (instance.name.to_string(), instance.package.name.to_string());
         if instance.name.as_str() != "cluster" && !names.contains(&pair) {
@@ -84,7 +87,14 @@ fn rows(catalogue: &Catalogue, instances: &[Instance]) -> Vec<Row> {
         let Some(found) = catalogue.places(&package_name).last() else { continue };
         let Ok(Ok(package)) = package(&package_name, found) else {
             let place = "its manifest has findings".to_owned();
-            rows.push(Row { name, version: String::new(), state: "off".to_owned(), place, provides: String::new(), home: found.home.clone() });
+            rows.push(Row {
+                name,
+                version: String::new(),
+                state: "off".to_owned(),
+                place,
+                provides: String::new(),
+                home: found.home.clone(),
+            });
             continue;
         };
         let instance = instances.iter().find(|i| i.name.as_str() == name);
@@ -93,7 +103,14 @@ fn rows(catalogue: &Catalogue, instances: &[Instance]) -> Vec<Row> {
             None => ("off".to_owned(), displaced(&package, instances)),
         };
         let provides = package.manifest.provides.keys().cloned().collect::<Vec<_>>().join(", ");
-        rows.push(Row { name, version: package.manifest.version.clone(), state, place, provides, home: found.home.clone() });
+        rows.push(Row {
+            name,
+            version: package.manifest.version.clone(),
+            state,
+            place,
+            provides,
+            home: found.home.clone(),
+        });
     }
     rows
 }
@@ -104,7 +121,10 @@ fn place(instance: &Instance, all: &[Instance]) -> String {
         return "whole cluster".to_owned();
     }
     let pools: Vec<&str> = instance.nodes.iter().filter_map(|n| n.strip_prefix("pool:")).collect();
-    let every = all.iter().find(|i| i.name.as_str() == "cluster").map_or(0, |c| c.nodes.iter().filter(|n| n.starts_with("pool:")).count());
+    let every = all
+        .iter()
+        .find(|i| i.name.as_str() == "cluster")
+        .map_or(0, |c| c.nodes.iter().filter(|n| n.starts_with("pool:")).count());
     let mut parts = Vec::new();
     if instance.nodes.iter().any(|n| n == "etcd") {
         parts.push("etcd".to_owned());
@@ -127,7 +147,9 @@ fn displaced(package: &Package, instances: &[Instance]) -> String {
         let other = instances.iter().find(|i| i.package.manifest.provides.contains_key(slot));
         if let (Some(other), Home::Builtin) = (other, &package.home) {
             let when = other.package.manifest.provides[slot].when.as_ref();
-            let why = when.map(|w| format!(" ({})", w.trim_start_matches("settings."))).unwrap_or_default();
+            let why = when
+                .map(|w| format!(" ({})", w.trim_start_matches("settings.")))
+                .unwrap_or_default();
             return format!("{} does its work{why}", other.name);
         }
     }
@@ -147,7 +169,13 @@ fn print(rows: &[Row], all: bool) {
         }
         say(title);
         let builtin = title == "built in";
-        let worth = |row: &Row| all || if builtin { !row.provides.is_empty() || row.state == "off" } else { row.state == "on" };
+        let worth = |row: &Row| {
+            all || if builtin {
+                !row.provides.is_empty() || row.state == "off"
+            } else {
+                row.state == "on"
+            }
+        };
         let (shown, hidden): (Vec<&Row>, Vec<&Row>) = here.into_iter().partition(|row| worth(row));
         for row in shown {
             let extra = match &row.home {
@@ -155,7 +183,10 @@ fn print(rows: &[Row], all: bool) {
                 _ if row.state == "on" => row.provides.as_str(),
                 _ => "",
             };
-            let line = format!("  {:<18} {:<7} {:<4} {:<24} {extra}", row.name, row.version, row.state, row.place);
+            let line = format!(
+                "  {:<18} {:<7} {:<4} {:<24} {extra}",
+                row.name, row.version, row.state, row.place
+            );
             say(line.trim_end());
         }
         if !hidden.is_empty() {
@@ -194,7 +225,11 @@ pub(super) fn info(common: &Common, name: &str, path: Option<&str>) -> Exit {
 }
 
 fn file(package: &Package, path: &str) -> Exit {
-    let text = if path == "plugin.yaml" { Some(package.node.origin.file().text.as_str()) } else { package.text(path) };
+    let text = if path == "plugin.yaml" {
+        Some(package.node.origin.file().text.as_str())
+    } else {
+        package.text(path)
+    };
     match text {
         Some(text) => {
             say(text.trim_end());
@@ -202,7 +237,11 @@ fn file(package: &Package, path: &str) -> Exit {
         }
         None => {
             let all: Vec<&str> = package.files.keys().map(String::as_str).collect();
-            say_error(&format!("{} has no file {path}; it has: plugin.yaml, {}", package.name, all.join(", ")));
+            say_error(&format!(
+                "{} has no file {path}; it has: plugin.yaml, {}",
+                package.name,
+                all.join(", ")
+            ));
             Exit::Findings
         }
     }
@@ -237,23 +276,36 @@ fn describe(common: &Common, package: &Package) -> Exit {
         writes.iter().for_each(|w| say(&format!("  {w}")));
     }
     if manifest.initialise.values().any(|v| v.get("releases").is_some()) {
-        say("\nIts chart was not rendered by kaws's own tests: charts of others are fetched when deployed.");
+        say(
+            "\nIts chart was not rendered by kaws's own tests: charts of others are fetched when deployed.",
+        );
     }
     say(&format!("\nIts manifest: kaws plugin info {} --show plugin.yaml", manifest.name));
     Exit::Done
 }
 
 fn settings(schema: &Value) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty()) else { return };
+    let Some(properties) =
+        schema.get("properties").and_then(Value::as_object).filter(|p| !p.is_empty())
+    else {
+        return;
+    };
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     say("\nSettings");
     for (name, property) in properties {
         let default = match property.get("default") {
-            Some(default) => format!(", by default {}", default.as_str().map_or_else(|| default.to_string(), str::to_owned)),
+            Some(default) => format!(
+                ", by default {}",
+                default.as_str().map_or_else(|| default.to_string(), str::to_owned)
+            ),
             None if required.contains(&json!(name)) => ", required".to_owned(),
             None => String::new(),
         };
-        let kind = if property.get("x-secret").is_some() { "a secret".to_owned() } else { crate::schema::type_line(schema, property) };
+        let kind = if property.get("x-secret").is_some() {
+            "a secret".to_owned()
+        } else {
+            crate::schema::type_line(schema, property)
+        };
         say(&format!("  {name}: {kind}{default}"));
         if let Some(description) = property.get("description").and_then(Value::as_str) {
             say(&format!("      {description}"));
@@ -265,7 +317,7 @@ fn settings(schema: &Value) {
 #[expect(clippy::disallowed_methods, reason = "how long it took is for people, and enters nothing")]
 pub(super) fn test(common: &Common, dir: &Path, update: bool) -> Exit {
     let start = std::time::Instant::now();
-    let report = match kit::test(dir, &common.plugin_dir, update) {
+    let report = match kit::test(dir, &common.plugin_dir, update, true) {
         Ok(report) => report,
         Err(error) => {
             super::super::report::say_failure(&error);
@@ -275,9 +327,17 @@ pub(super) fn test(common: &Common, dir: &Path, update: bool) -> Exit {
     match common.output {
         Output::Json => say(&report.to_json().to_string()),
         Output::Text => {
-            let head = format!("{}, {} {}", report.title, report.cases.len(), if report.cases.len() == 1 { "case" } else { "cases" });
+            let head = format!(
+                "{}, {} {}",
+                report.title,
+                report.cases.len(),
+                if report.cases.len() == 1 { "case" } else { "cases" }
+            );
             let time = format!("{:.2} s", start.elapsed().as_secs_f64());
-            say(&format!("{head}{time:>width$}", width = 79_usize.saturating_sub(head.chars().count())));
+            say(&format!(
+                "{head}{time:>width$}",
+                width = 79_usize.saturating_sub(head.chars().count())
+            ));
             say(&report.to_text(dir));
         }
     }

@@ -55,18 +55,24 @@ fn out(common: &Common, file: &Path) -> PathBuf {
     match (&common.out, common.file.len()) {
         (Some(out), 1) => out.clone(),
         // Several clusters never share a folder.
-        (Some(out), _) => out.join(file.with_extension("").to_string_lossy().replace(['/', '\\'], "-")),
+        (Some(out), _) => {
+            out.join(file.with_extension("").to_string_lossy().replace(['/', '\\'], "-"))
+        }
         (None, _) => beside,
     }
 }
 
 fn refused(common: &Common, findings: &Findings, out: &Path) -> Exit {
     match common.output {
-        Output::Json => say(&json!({"findings": findings_json(findings), "written": null}).to_string()),
+        Output::Json => {
+            say(&json!({"findings": findings_json(findings), "written": null}).to_string())
+        }
         Output::Text => {
             say_findings(findings, true);
             say(&format!("{}. {}/ is as it was.", summary_line(findings), out.display()));
-            if let Some(first) = findings.iter().find(|f| crate::finding::explanation(&f.code).is_some()) {
+            if let Some(first) =
+                findings.iter().find(|f| crate::finding::explanation(&f.code).is_some())
+            {
                 say(&format!("More about a code: kaws explain {}", first.code));
             }
         }
@@ -78,18 +84,29 @@ fn checked(common: &Common, run: &Run, findings: &Findings, written: &Written, o
     let intact = emit::is_intact(out).unwrap_or(false);
     let same = written.is_same() && intact;
     match common.output {
-        Output::Json => say(&json!({"cluster": run.setup.config.name, "same": same, "differences": written}).to_string()),
+        Output::Json => {
+            say(&json!({"cluster": run.setup.config.name, "same": same, "differences": written})
+                .to_string())
+        }
         Output::Text => {
             say_findings(findings, true);
-            let word = |mark: &str, paths: &[String]| paths.iter().for_each(|p| say(&format!("{mark} {p}")));
+            let word = |mark: &str, paths: &[String]| {
+                paths.iter().for_each(|p| say(&format!("{mark} {p}")))
+            };
             word("~", &written.changed);
             word("+", &written.new);
             word("-", &written.gone);
             let name = &run.setup.config.name;
             match (same, written.is_same()) {
                 (true, _) => say(&format!("{}/ is what {name} renders to.", out.display())),
-                (_, true) => say(&format!("{}/ does not match its manifest. Repair it: kaws render", out.display())),
-                _ => say(&format!("{}/ is not what {name} renders to. Write it: kaws render", out.display())),
+                (_, true) => say(&format!(
+                    "{}/ does not match its manifest. Repair it: kaws render",
+                    out.display()
+                )),
+                _ => say(&format!(
+                    "{}/ is not what {name} renders to. Write it: kaws render",
+                    out.display()
+                )),
             }
         }
     }
@@ -115,14 +132,25 @@ impl Report<'_> {
         say_findings(self.findings, true);
         let line = format!(
             "Rendered {}: {} files; {} changed, {} new, {} gone",
-            config.name, written.files, written.changed.len(), written.new.len(), written.gone.len()
+            config.name,
+            written.files,
+            written.changed.len(),
+            written.new.len(),
+            written.gone.len()
         );
         let time = format!("{milliseconds} ms");
-        say(&format!("{line}{time:>width$}", width = 79_usize.saturating_sub(line.chars().count()).max(time.len() + 2)));
+        say(&format!(
+            "{line}{time:>width$}",
+            width = 79_usize.saturating_sub(line.chars().count()).max(time.len() + 2)
+        ));
         if written.changed.is_empty() && !written.new.is_empty() && written.gone.is_empty() {
             self.contents();
         }
-        let next = if written.is_same() { "Nothing changed.".to_owned() } else { format!("What changed: git diff {out}/") };
+        let next = if written.is_same() {
+            "Nothing changed.".to_owned()
+        } else {
+            format!("What changed: git diff {out}/")
+        };
         say(&format!("{}. {next}", summary_line(self.findings)));
     }
 
@@ -141,7 +169,11 @@ impl Report<'_> {
         }
         let releases = artifacts.keys().filter(|p| p.ends_with("/release.yaml")).count();
         say(&format!("  {out}/stacks/     {:>4} stacks: {names}", stacks.len()));
-        say(&format!("  {out}/nodes/      {:>4} files on {} groups of machines", count("nodes/"), self.run.setup.groups.len()));
+        say(&format!(
+            "  {out}/nodes/      {:>4} files on {} groups of machines",
+            count("nodes/"),
+            self.run.setup.groups.len()
+        ));
         say(&format!("  {out}/helm/       {releases:>4} releases"));
         say(&format!("  {out}/manifests/  {:>4} manifests", count("manifests/")));
         say("  Who put something there: kaws explain control-plane/Group");

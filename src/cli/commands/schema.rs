@@ -23,7 +23,8 @@ pub(super) fn run(common: &Common, what: &str) -> Exit {
 /// Returns the schema of `cluster.yaml` with the settings of every plugin that is found.
 pub(super) fn cluster(common: &Common) -> Value {
     let mut schema = Cluster::schema();
-    let folder = common.file.first().and_then(|f| f.parent()).unwrap_or(std::path::Path::new("")).to_owned();
+    let folder =
+        common.file.first().and_then(|f| f.parent()).unwrap_or(std::path::Path::new("")).to_owned();
     let folder = if folder.as_os_str().is_empty() { ".".into() } else { folder };
     let Ok(catalogue) = Catalogue::find(&folder, &[], &common.plugin_dir) else { return schema };
     let mut uses = serde_json::Map::new();
@@ -38,7 +39,8 @@ pub(super) fn cluster(common: &Common) -> Value {
         });
         uses.insert(name.to_owned(), described);
     }
-    if let Some(plugins) = schema.pointer_mut("/properties/plugins").and_then(Value::as_object_mut) {
+    if let Some(plugins) = schema.pointer_mut("/properties/plugins").and_then(Value::as_object_mut)
+    {
         plugins.insert("properties".to_owned(), Value::Object(uses));
     }
     schema
