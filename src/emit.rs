@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
@@ -13,10 +14,13 @@ use crate::value::sha256;
 
 /// The manifest's name.
 pub const MANIFEST: &str = "manifest.yaml";
-/// The manifest of a run that is under way: it names what may have been written.
-const PENDING: &str = ".manifest.yaml.pending";
+/// The journal of a run that is under way: it names all that is there and may have been written.
+const JOURNAL: &str = ".journal.yaml";
 /// The end of the names of files that are not yet complete.
 const ASIDE: &str = ".kaws-aside";
+
+/// From so many files on, several are written at once: fewer only get in each other's way.
+const MANY: usize = 1_000;
 
 /// Why the tree could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +78,7 @@ impl Written {
 }
 
 /// What is called before every change of the tree; a test stops there.
-pub type Gate<'a> = &'a mut dyn FnMut(&Path) -> bool;
+pub type Gate<'a> = &'a mut (dyn FnMut(&Path) -> bool + Send);
 
 #[derive(Deserialize)]
 struct Known {
@@ -94,19 +98,22 @@ pub fn write(
 ) -> Result<Written, Error> {
     let known = known(out)?;
     let plan = plan(out, artifacts, manifest, &known)?;
-    if plan.is_same() && !out.join(PENDING).exists() {
+    if plan.is_same() && !out.join(JOURNAL).exists() {
         return Ok(plan);
     }
-    let mut tree = Tree { out, gate };
-    tree.put(PENDING, manifest.as_bytes(), false)?;
-    for path in plan.changed.iter().chain(&plan.new).filter(|p| *p != MANIFEST) {
-        let artifact = &artifacts[path];
-        tree.put(path, &artifact.bytes, artifact.executable)?;
-    }
+    let tree = Tree { out, gate: Mutex::new(gate) };
+    let names = known.iter().chain(artifacts.keys());
+    let journal: String =
+        names.map(|name| format!("  {}: \"\"\n", crate::value::quoted(name))).collect();
+    tree.put(JOURNAL, format!("files:\n{journal}").as_bytes(), false)?;
+    let paths: Vec<&String> =
+        plan.changed.iter().chain(&plan.new).filter(|p| *p != MANIFEST).collect();
+    tree.put_all(&paths, artifacts)?;
     for path in &plan.gone {
         tree.remove(path)?;
     }
-    tree.finish()?;
+    tree.put(MANIFEST, manifest.as_bytes(), false)?;
+    tree.remove(JOURNAL)?;
     Ok(plan)
 }
 
@@ -128,13 +135,13 @@ pub fn is_intact(out: &Path) -> Result<bool, Error> {
     let intact = |(path, hash): (&String, &String)| {
         std::fs::read(out.join(path)).is_ok_and(|bytes| sha256(&bytes) == *hash)
     };
-    Ok(manifest.is_some_and(|m| m.files.iter().all(intact)) && !out.join(PENDING).exists())
+    Ok(manifest.is_some_and(|m| m.files.iter().all(intact)) && !out.join(JOURNAL).exists())
 }
 
 /// Returns the paths that kaws wrote, or may have written when it was stopped.
 fn known(out: &Path) -> Result<BTreeSet<String>, Error> {
     let mut all = BTreeSet::new();
-    for name in [MANIFEST, PENDING] {
+    for name in [MANIFEST, JOURNAL] {
         if let Some(manifest) = read_manifest(&out.join(name))? {
             all.extend(manifest.files.into_keys().filter(|p| is_below(p)));
         }
@@ -201,34 +208,61 @@ fn plan(
 
 struct Tree<'a> {
     out: &'a Path,
-    gate: Gate<'a>,
+    gate: Mutex<Gate<'a>>,
 }
 
 impl Tree<'_> {
-    fn pass(&mut self, path: &Path) -> Result<(), Error> {
-        if (self.gate)(path) { Ok(()) } else { Err(Error::Stopped { path: path.to_owned() }) }
+    fn pass(&self, path: &Path) -> Result<(), Error> {
+        let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        if gate(path) { Ok(()) } else { Err(Error::Stopped { path: path.to_owned() }) }
     }
 
-    fn put(&mut self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
-        let full = self.out.join(path);
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::Io { path, source }
-        };
-        if let Some(folder) = full.parent() {
-            std::fs::create_dir_all(folder).map_err(io(folder))?;
+    /// Writes files, some at once: most of the time is the file system's. Their folders come first.
+    fn put_all(&self, paths: &[&String], artifacts: &Artifacts) -> Result<(), Error> {
+        let folders: BTreeSet<&str> =
+            paths.iter().filter_map(|p| Some(p.rsplit_once('/')?.0)).collect();
+        for folder in folders {
+            self.folder(&self.out.join(folder))?;
         }
+        let writers = if paths.len() < MANY { 1 } else { 2 };
+        let share = paths.len().div_ceil(writers).max(1);
+        std::thread::scope(|scope| {
+            let put = |path: &&String| {
+                self.write(path, &artifacts[*path].bytes, artifacts[*path].executable)
+            };
+            let parts: Vec<_> = paths
+                .chunks(share)
+                .map(|part| scope.spawn(move || part.iter().try_for_each(put)))
+                .collect();
+            parts.into_iter().try_for_each(|part| part.join().expect("writing does not panic"))
+        })
+    }
+
+    fn put(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
+        let full = self.out.join(path);
+        self.folder(full.parent().unwrap_or(self.out))?;
+        self.write(path, bytes, executable)
+    }
+
+    fn folder(&self, folder: &Path) -> Result<(), Error> {
+        std::fs::create_dir_all(folder)
+            .map_err(|source| Error::Io { path: folder.to_owned(), source })
+    }
+
+    /// Writes a file aside, and renames it: it is there whole, or as it was.
+    fn write(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
+        let full = self.out.join(path);
         let mut aside = full.clone().into_os_string();
         aside.push(ASIDE);
         let aside = PathBuf::from(aside);
         self.pass(&aside)?;
-        std::fs::write(&aside, bytes).map_err(io(&aside))?;
-        permit(&aside, executable).map_err(io(&aside))?;
+        create(&aside, bytes, executable)
+            .map_err(|source| Error::Io { path: aside.clone(), source })?;
         self.pass(&full)?;
-        std::fs::rename(&aside, &full).map_err(io(&full))
+        std::fs::rename(&aside, &full).map_err(|source| Error::Io { path: full, source })
     }
 
-    fn remove(&mut self, path: &str) -> Result<(), Error> {
+    fn remove(&self, path: &str) -> Result<(), Error> {
         let full = self.out.join(path);
         self.pass(&full)?;
         match std::fs::remove_file(&full) {
@@ -244,24 +278,20 @@ impl Tree<'_> {
         }
         Ok(())
     }
+}
 
-    /// The pending manifest becomes the manifest: from here on the tree is complete.
-    fn finish(&mut self) -> Result<(), Error> {
-        let (pending, manifest) = (self.out.join(PENDING), self.out.join(MANIFEST));
-        self.pass(&manifest)?;
-        std::fs::rename(&pending, &manifest).map_err(|source| Error::Io { path: manifest, source })
+/// Writes a new file with the same permissions whatever the umask: the tree is for git.
+fn create(path: &Path, bytes: &[u8], executable: bool) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut file = std::fs::File::create(path)?;
+    file.write_all(bytes)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = if executable { 0o755 } else { 0o644 };
+        if file.metadata()?.permissions().mode() & 0o777 != mode {
+            file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+        }
     }
-}
-
-/// The same permissions whatever the umask: the tree is for git.
-#[cfg(unix)]
-fn permit(path: &Path, executable: bool) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let mode = if executable { 0o755 } else { 0o644 };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn permit(_: &Path, _: bool) -> std::io::Result<()> {
     Ok(())
 }

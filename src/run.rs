@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::finding::{Finding, Findings, Outcome, Severity};
 use crate::load::{self, Options};
+use crate::model::Model;
 use crate::pipeline::{self, Rendered, Setup};
 use crate::plugin::Artifact;
-use crate::value::{Data, Node, Style, write};
+use crate::value::{Node, Style, write};
 
 /// A cluster, read and rendered.
 #[derive(Debug)]
@@ -42,8 +43,7 @@ pub fn render_with(
     let setup = load::load_with(options, &crate::builtin::native, over)?.collect(&mut findings);
     let Some(setup) = setup else { return Ok(Outcome { value: None, findings }) };
     let rendered = stages(&setup, options.locked, &mut findings);
-    let value = rendered.map(|mut rendered| {
-        rendered.artifacts.insert("model.yaml".to_owned(), model_file(&setup, &rendered));
+    let value = rendered.map(|rendered| {
         let manifest = manifest_text(&pipeline::manifest(&setup, &rendered));
         Run { setup, rendered, manifest }
     });
@@ -71,8 +71,7 @@ pub fn again(
         lock: setup.lock.clone(),
         engine: crate::template::Engine::new(load::partials()),
     };
-    let mut rendered = stages(&other, false, &mut Findings::new())?;
-    rendered.artifacts.insert("model.yaml".to_owned(), model_file(&other, &rendered));
+    let rendered = stages(&other, false, &mut Findings::new())?;
     Some(rendered.artifacts)
 }
 
@@ -84,7 +83,10 @@ fn stages(setup: &Setup, locked: bool, findings: &mut Findings) -> Option<Render
     let rendered = if findings.any_fatal() {
         None
     } else {
-        Some(pipeline::render(setup, &intent).collect(findings))
+        let file = model_file(setup, &intent);
+        let mut rendered = pipeline::render(setup, intent).collect(findings);
+        rendered.artifacts.insert("model.yaml".to_owned(), file);
+        Some(rendered)
     };
     accept(setup, findings);
     findings.sort();
@@ -134,80 +136,14 @@ fn accept(setup: &Setup, findings: &mut Findings) {
     }
 }
 
-fn model_file(setup: &Setup, rendered: &Rendered) -> Artifact {
+fn model_file(setup: &Setup, intent: &Model) -> Artifact {
     let name = &setup.config.name;
     let head = format!(
         "# The model of cluster {name} after initialise: what all plugins contributed, merged. Written by\n# `kaws render`; `kaws explain PATH` says who put something here, and from which line.\n"
     );
-    let node = folded(&rendered.intent.to_node());
+    let node = intent.to_node();
     let cluster = crate::name::Name::new("cluster").expect("it is a name");
     Artifact::text(&cluster, &format!("{head}{}", write(&node, &Style::plain())))
-}
-
-/// What is equal in all pools is written once, as `worker`.
-fn folded(model: &Node) -> Node {
-    let mut model = model.clone();
-    let Some(map) = model.as_map_mut() else { return model };
-    for part in crate::model::GROUPED.iter().filter(|p| **p != "securityGroups") {
-        let Some(groups) = map.get_mut(*part).and_then(Node::as_map_mut) else { continue };
-        let pools: Vec<String> =
-            groups.keys().filter(|k| k.starts_with("pool:")).cloned().collect();
-        let Some(first) = pools.first().and_then(|p| groups.get(p)).cloned() else { continue };
-        let common =
-            common(&first, &pools.iter().filter_map(|p| groups.get(p)).collect::<Vec<_>>());
-        for pool in &pools {
-            if let Some(own) = groups.get(pool) {
-                let own = without(own, &common);
-                groups.insert(pool.clone(), own);
-            }
-        }
-        groups.retain(|_, node| node.as_map().is_none_or(|m| !m.is_empty()));
-        if common.as_map().is_some_and(|m| !m.is_empty()) {
-            groups.insert("worker".to_owned(), common);
-        }
-    }
-    model
-}
-
-/// Returns what is in all of `nodes`, entity by entity: two levels down.
-fn common(first: &Node, nodes: &[&Node]) -> Node {
-    let mut out = first.clone_shell();
-    let sections = first.as_map().into_iter().flatten().filter_map(|(section, body)| {
-        let kept = match body.as_map() {
-            None => {
-                return nodes
-                    .iter()
-                    .all(|n| n.get(section) == Some(body))
-                    .then(|| (section.clone(), body.clone()));
-            }
-            Some(map) => map.iter().filter(|(key, value)| {
-                nodes.iter().all(|n| n.at(&[section.as_str(), key.as_str()]) == Some(value))
-            }),
-        };
-        let kept: std::collections::BTreeMap<_, _> =
-            kept.map(|(k, v)| (k.clone(), v.clone())).collect();
-        (!kept.is_empty())
-            .then(|| (section.clone(), Node { data: Data::Map(kept), ..body.clone_shell() }))
-    });
-    out.data = Data::Map(sections.collect());
-    out
-}
-
-fn without(node: &Node, common: &Node) -> Node {
-    let mut out = node.clone_shell();
-    let sections = node.as_map().into_iter().flatten().filter_map(|(section, body)| {
-        let Some(map) = body.as_map() else {
-            return (common.get(section) != Some(body)).then(|| (section.clone(), body.clone()));
-        };
-        let kept =
-            map.iter().filter(|(key, _)| common.at(&[section.as_str(), key.as_str()]).is_none());
-        let kept: std::collections::BTreeMap<_, _> =
-            kept.map(|(k, v)| (k.clone(), v.clone())).collect();
-        (!kept.is_empty())
-            .then(|| (section.clone(), Node { data: Data::Map(kept), ..body.clone_shell() }))
-    });
-    out.data = Data::Map(sections.collect());
-    out
 }
 
 fn manifest_text(manifest: &serde_json::Value) -> String {

@@ -6,6 +6,7 @@
 mod claim;
 mod entities;
 mod flags;
+mod fold;
 mod merge;
 mod naming;
 mod patch;

@@ -220,19 +220,4 @@ impl Model {
         });
         Node::new(crate::value::Data::Map(plugins), origin)
     }
-
-    /// Returns the model as plain values, without owners: what `model.yaml` holds.
-    #[must_use]
-    pub fn to_node(&self) -> Node {
-        fn go(branch: &Branch, origin: &Origin) -> Node {
-            match branch {
-                Branch::Leaf(entity) => (*entity.body).clone(),
-                Branch::Map(map) => {
-                    let map = map.iter().map(|(k, b)| (k.clone(), go(b, origin))).collect();
-                    Node::new(crate::value::Data::Map(map), origin.clone())
-                }
-            }
-        }
-        go(&self.root, &Origin::file_start(&crate::origin::SourceFile::new("model", "")))
-    }
 }

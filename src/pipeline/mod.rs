@@ -48,8 +48,6 @@ pub struct Setup {
 /// The cluster, rendered.
 #[derive(Debug)]
 pub struct Rendered {
-    /// The model after initialise.
-    pub intent: Model,
     /// The model as lowered.
     pub model: Model,
     /// The files.
@@ -79,15 +77,16 @@ pub fn initialise(setup: &Setup) -> Outcome<Model> {
     Outcome { value: model, findings }
 }
 
-/// Runs render on what initialise returned.
-pub fn render(setup: &Setup, intent: &Model) -> Outcome<Rendered> {
+/// Runs render on what initialise returned, which it lowers in place: a large cluster's model is not
+/// held twice.
+pub fn render(setup: &Setup, intent: Model) -> Outcome<Rendered> {
     let mut findings = Findings::new();
-    let mut model = intent.clone();
+    let mut model = intent;
     let mut decisions = decisions(setup, &mut Findings::new());
-    let (patches, _) = intent.patches();
+    let (patches, _) = model.patches();
     let ran = stage::run(setup, Stage::Render, &mut model, &mut decisions, &patches);
     let artifacts = ran.collect(&mut findings);
-    Outcome { value: Rendered { intent: intent.clone(), model, artifacts }, findings }
+    Outcome { value: Rendered { model, artifacts }, findings }
 }
 
 /// Returns the plugins as far as their order goes.

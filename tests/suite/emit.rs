@@ -21,7 +21,7 @@ fn leftovers(out: &Path) -> Vec<String> {
             if path.is_dir() {
                 open.push(path);
             } else if path.to_string_lossy().contains("kaws-aside")
-                || path.ends_with(".manifest.yaml.pending")
+                || path.ends_with(".journal.yaml")
             {
                 found.push(path.display().to_string());
             }

@@ -84,7 +84,7 @@ fn run(fatal: Option<&'static str>) -> (Log, bool) {
     let outcome = pipeline::initialise(&setup);
     let stopped = outcome.findings.any_fatal();
     if !stopped {
-        let rendered = pipeline::render(&setup, &outcome.value);
+        let rendered = pipeline::render(&setup, outcome.value);
         assert!(!rendered.findings.any_fatal(), "{:?}", rendered.findings);
     }
     (log.lock().unwrap().clone(), stopped)

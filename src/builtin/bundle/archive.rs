@@ -1,7 +1,5 @@
 //! The canonical tar: sorted, no times, no owners. Its hash is the bundle's name.
 
-use std::collections::BTreeSet;
-
 use sha2::{Digest, Sha256};
 
 use super::Bundle;
@@ -11,7 +9,7 @@ use super::Entry;
 /// Returns the SHA-256 of the bundle's tar, in hexadecimal.
 ///
 /// The tar is never held as a whole: a cluster of 500 pools would need gigabytes.
-pub(super) fn hash(bundle: &Bundle) -> String {
+fn hash(bundle: &Bundle) -> String {
     let mut sink = Sink(Sha256::new());
     write(bundle, &mut sink);
     sink.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
@@ -33,20 +31,34 @@ impl std::io::Write for Sink {
 /// Writes the tar: every folder before what is in it, everything in the order of its path.
 fn write(bundle: &Bundle, sink: &mut dyn std::io::Write) {
     let mut archive = tar::Builder::new(sink);
-    let mut folders = BTreeSet::new();
+    let mut before = "";
     for (path, entry) in bundle {
-        for (at, _) in path.match_indices('/') {
-            if folders.insert(path[..=at].to_owned()) {
-                let mut header = header(0, 0o755);
-                header.set_entry_type(tar::EntryType::Directory);
-                // A sink of hashes and a path without `..` cannot fail.
-                let _ = archive.append_data(&mut header, &path[..=at], std::io::empty());
-            }
+        // Paths are sorted, so a folder that the path before lies in has been written.
+        let folders = path.match_indices('/').map(|(at, _)| &path[..=at]);
+        for folder in folders.filter(|folder| !before.starts_with(folder)) {
+            let mut header = header(0, 0o755);
+            header.set_entry_type(tar::EntryType::Directory);
+            // A sink of hashes and a path without `..` cannot fail.
+            let _ = archive.append_data(&mut header, folder, std::io::empty());
         }
         let mut header = header(entry.bytes.len(), entry.mode);
         let _ = archive.append_data(&mut header, path, entry.bytes.as_ref());
+        before = path;
     }
     let _ = archive.finish();
+}
+
+/// Returns the hashes of all bundles, in order; they are many and large, and every core helps.
+pub(super) fn hashes(bundles: &[&Bundle]) -> Vec<String> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let share = bundles.len().div_ceil(cores).max(1);
+    std::thread::scope(|scope| {
+        let parts: Vec<_> = bundles
+            .chunks(share)
+            .map(|part| scope.spawn(move || part.iter().map(|b| hash(b)).collect::<Vec<_>>()))
+            .collect();
+        parts.into_iter().flat_map(|part| part.join().expect("hashing does not panic")).collect()
+    })
 }
 
 fn header(size: usize, mode: u32) -> tar::Header {
@@ -68,7 +80,7 @@ mod tests {
         files
             .iter()
             .map(|(path, text)| {
-                ((*path).to_owned(), Arc::new(super::super::entry(text.as_bytes().to_vec(), 0o644)))
+                ((*path).to_owned(), Arc::new(Entry { bytes: text.as_bytes().into(), mode: 0o644 }))
             })
             .collect()
     }
