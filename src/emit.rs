@@ -3,6 +3,8 @@
 //! A run that is killed leaves a tree that either matches its manifest or is refused; the next one
 //! repairs it. Files that kaws did not write are never touched. Not here: what the files hold.
 
+#![expect(clippy::disallowed_methods, reason = "the one place that writes")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -102,9 +104,9 @@ pub fn write(
         return Ok(plan);
     }
     let tree = Tree { out, gate: Mutex::new(gate) };
-    let names = known.iter().chain(artifacts.keys());
+    let names: BTreeSet<&String> = known.iter().chain(artifacts.keys()).collect();
     let journal: String =
-        names.map(|name| format!("  {}: \"\"\n", crate::value::quoted(name))).collect();
+        names.iter().map(|name| format!("  {}: \"\"\n", crate::value::quoted(name))).collect();
     tree.put(JOURNAL, format!("files:\n{journal}").as_bytes(), false)?;
     let paths: Vec<&String> =
         plan.changed.iter().chain(&plan.new).filter(|p| *p != MANIFEST).collect();
@@ -184,7 +186,7 @@ fn plan(
             Ok(_) if known.contains(path) => written.changed.push(path.clone()),
             Ok(_) => return Err(Error::Foreign { path: full }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                written.new.push(path.clone())
+                written.new.push(path.clone());
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
                 return Err(Error::Foreign { path: full });

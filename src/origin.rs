@@ -58,6 +58,14 @@ impl Origin {
         Self::new(&file, place.line() as usize, place.line() as usize)
     }
 
+    /// Returns the same place without its text, for lines that must not be printed.
+    #[must_use]
+    pub fn hidden(&self) -> Self {
+        let (line, column) = self.line_column();
+        let file = SourceFile::new(format!("{}:{line}:{column}", self.file.name), "");
+        Self::file_start(&file)
+    }
+
     /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &Arc<SourceFile> {

@@ -149,6 +149,6 @@ fn model_file(setup: &Setup, intent: &Model) -> Artifact {
 fn manifest_text(manifest: &serde_json::Value) -> String {
     let origin =
         crate::origin::Origin::file_start(&crate::origin::SourceFile::new("manifest.yaml", ""));
-    let head = "# Written by `kaws render`, last of all files. `kaws up` deploys what is written here, and refuses a\n# tree whose files have other hashes.\n";
+    let head = "# Written by `kaws render`, last of all files: a tree whose files have other hashes is not what was\n# rendered, and `kaws render --check` says so.\n";
     format!("{head}{}", write(&Node::from_value(manifest.clone(), &origin), &Style::plain()))
 }

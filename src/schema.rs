@@ -83,10 +83,10 @@ impl Schema {
         findings: &mut Findings,
     ) {
         use ValidationErrorKind as Kind;
-        if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind() {
-            if let Some(branch) = nearest(context) {
-                return branch.iter().for_each(|e| self.report(e, node, wording, findings));
-            }
+        if let Kind::AnyOf { context } | Kind::OneOfNotValid { context } = error.kind()
+            && let Some(branch) = nearest(context)
+        {
+            return branch.iter().for_each(|e| self.report(e, node, wording, findings));
         }
         let segments = segments(error.instance_path().as_str());
         let here = node.at(&segments).unwrap_or(node);
@@ -107,11 +107,11 @@ impl Schema {
                     Some(label) => finding.at_with(&here.origin, label),
                     None => finding.at(&here.origin),
                 };
-                if let Some(asked) = wording.source.and_then(|s| s.at(&schema_path)) {
-                    if what == "pattern" {
-                        let whole = covering(asked.key_origin(), &asked.origin);
-                        finding = finding.related(&whole, "as the plugin asks");
-                    }
+                if let Some(asked) = wording.source.and_then(|s| s.at(&schema_path))
+                    && what == "pattern"
+                {
+                    let whole = covering(asked.key_origin(), &asked.origin);
+                    finding = finding.related(&whole, "as the plugin asks");
                 }
                 findings.push(help.into_iter().fold(finding, Finding::help));
             }
@@ -206,22 +206,12 @@ fn words(
         Kind::Maximum { limit: l } => limit("is larger than", l),
         Kind::ExclusiveMinimum { limit: l } => limit("is not larger than", l),
         Kind::ExclusiveMaximum { limit: l } => limit("is not smaller than", l),
-        Kind::MinItems { limit } => ("range", format!("{key} needs at least {limit} items"), None),
-        Kind::MaxItems { limit } => {
-            ("range", format!("{key} can have at most {limit} items"), None)
-        }
-        Kind::MinLength { limit } => {
-            ("range", format!("{key} needs at least {limit} characters"), None)
-        }
-        Kind::MaxLength { limit } => {
-            ("range", format!("{key} can have at most {limit} characters"), None)
-        }
-        Kind::MinProperties { limit } => {
-            ("range", format!("{key} needs at least {limit} entries"), None)
-        }
-        Kind::MaxProperties { limit } => {
-            ("range", format!("{key} can have at most {limit} entries"), None)
-        }
+        Kind::MinItems { limit } => ("range", count(&key, "at least", *limit, "item"), None),
+        Kind::MaxItems { limit } => ("range", count(&key, "at most", *limit, "item"), None),
+        Kind::MinLength { limit } => ("range", count(&key, "at least", *limit, "character"), None),
+        Kind::MaxLength { limit } => ("range", count(&key, "at most", *limit, "character"), None),
+        Kind::MinProperties { limit } => ("range", count(&key, "at least", *limit, "entry"), None),
+        Kind::MaxProperties { limit } => ("range", count(&key, "at most", *limit, "entry"), None),
         Kind::UniqueItems => ("value", format!("{key} names something twice"), None),
         Kind::PropertyNames { error } => {
             let name = error.instance().as_str().unwrap_or_default().to_owned();
@@ -230,6 +220,16 @@ fn words(
         Kind::FalseSchema => ("value", format!("{key} cannot be set here"), None),
         _ => ("value", format!("{key} has none of the forms it can have"), None),
     }
+}
+
+/// Returns the sentence on how many parts something must have.
+fn count(key: &str, bound: &str, limit: u64, part: &str) -> String {
+    let parts = match (limit, part) {
+        (1, part) => part.to_owned(),
+        (_, "entry") => "entries".to_owned(),
+        (_, part) => format!("{part}s"),
+    };
+    format!("{key} must have {bound} {limit} {parts}")
 }
 
 fn masked(error: &ValidationError<'_>) -> String {

@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::finding::Outcome;
 use crate::model::{
-    Model, dangling_outputs, derived_parameters, output, parameter_name, stack_edges, stack_order,
+    Entity, Model, dangling_outputs, derived_parameters, output, parameter_name, stack_edges,
+    stack_order,
 };
 use crate::origin::{Origin, SourceFile};
 use crate::plugin::{Artifact, Artifacts, Context, Plugin, Rendering};
@@ -66,7 +67,7 @@ fn template(cx: &Context<'_>, model: &Model, stack: &str, after: &[&String]) -> 
             .entities(&["stacks", stack, part])
             .map(|(id, entity)| {
                 let body = lowered(&entity.body, model, stack);
-                (id.to_owned(), body.noted(entity.owner_names().join(", ")))
+                (id.to_owned(), body.noted(owners(entity, model)))
             })
             .collect();
         if !entities.is_empty() {
@@ -98,6 +99,27 @@ fn head(cx: &Context<'_>, model: &Model, stack: &str) -> String {
     )
 }
 
+/// Returns who is named behind a part: its owners, or those of the intent that it merely spells out.
+fn owners(entity: &Entity, model: &Model) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for owner in &entity.owners {
+        let from: Vec<&Entity> =
+            owner.from.iter().filter_map(|p| model.entity(&p.segments())).collect();
+        let spelled = !from.is_empty() && owner.from.iter().all(|p| p.0[0] == "securityGroups");
+        if spelled
+            && entity.body.get("Type").and_then(Node::as_str)
+                == Some("AWS::EC2::SecurityGroupIngress")
+        {
+            names.extend(from.iter().flat_map(|e| e.owner_names()));
+        } else {
+            names.push(owner.plugin.as_str());
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    names.join(", ")
+}
+
 /// The stack's own parameters, and those that references make.
 fn parameters(model: &Model, stack: &str, nowhere: &Origin) -> BTreeMap<String, Node> {
     let mut all: BTreeMap<String, Node> = model
@@ -107,7 +129,7 @@ fn parameters(model: &Model, stack: &str, nowhere: &Origin) -> BTreeMap<String, 
             if let Some(map) = body.as_map_mut() {
                 map.retain(|key, _| !key.starts_with('$'));
             }
-            (id.to_owned(), body.noted(entity.owner_names().join(", ")))
+            (id.to_owned(), body.noted(owners(entity, model)))
         })
         .collect();
     for (name, derived) in derived_parameters(model, stack) {

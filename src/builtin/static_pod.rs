@@ -192,7 +192,7 @@ pub(super) fn arguments(model: &Model, section: &str) -> Vec<String> {
                 };
                 match flag_kind(section, name) {
                     FlagKind::Repeated => {
-                        all.extend(items.iter().map(|(item, _)| format!("--{name}={item}")))
+                        all.extend(items.iter().map(|(item, _)| format!("--{name}={item}")));
                     }
                     FlagKind::Map => all.push(format!("--{name}={}", pairs(","))),
                     _ => all.push(format!(

@@ -104,6 +104,12 @@ fn unknown(what: &str, run: &Run) -> Exit {
 /// A path that leads to several entities: their names and owners.
 fn branch(path: &Path, common: &Common, run: &Run) -> Option<Exit> {
     let model = &run.rendered.model;
+    let mut path = path.clone();
+    // `worker` stands for all pools: the first one speaks for them.
+    if path.0.get(1).is_some_and(|g| g == "worker") && model.branch(&path.segments()).is_none() {
+        let pools = model.names(&[path.0[0].as_str()]);
+        path.0[1] = pools.into_iter().find(|p| p.starts_with("pool:"))?.to_owned();
+    }
     model.branch(&path.segments())?;
     let mut rows = Vec::new();
     model.walk(&path.segments(), &mut |at, entity| {
@@ -283,6 +289,16 @@ fn files_of(path: &Path, word: &str, run: &Run) -> Vec<String> {
         ["machines", group, "files", file] => bundled(run, group, file.trim_start_matches('/')),
         ["machines", group, "units", unit] => {
             bundled(run, group, &format!("etc/systemd/system/{unit}"))
+        }
+        ["machines", group, "dropins", dropin] => {
+            let (unit, file) = dropin.split_once('/').unwrap_or((dropin, ""));
+            bundled(run, group, &format!("etc/systemd/system/{unit}.d/{file}"))
+        }
+        ["machines", group, "sysctls", key] => {
+            bundled(run, group, &format!("etc/sysctl.d/90-kaws-{key}.conf"))
+        }
+        ["machines", group, "modules", name] => {
+            bundled(run, group, &format!("etc/modules-load.d/kaws-{name}.conf"))
         }
         ["helm", "releases", name, ..] => format!("helm/{name}/values.yaml"),
         _ => return Vec::new(),

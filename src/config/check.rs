@@ -223,11 +223,11 @@ impl Check<'_> {
                     self.push(Finding::fatal("network/subnets", text).at(&at));
                 }
                 let cidr = subnet.cidr.as_ref().and_then(|c| c.parse::<Ipv4Net>().ok());
-                if let (Some(vpc), Some(cidr)) = (vpc, cidr) {
-                    if !vpc.contains(&cidr) {
-                        let text = format!("the subnet {cidr} lies outside the VPC {vpc}");
-                        self.push(Finding::fatal("network/subnets", text).at(&at));
-                    }
+                if let (Some(vpc), Some(cidr)) = (vpc, cidr)
+                    && !vpc.contains(&cidr)
+                {
+                    let text = format!("the subnet {cidr} lies outside the VPC {vpc}");
+                    self.push(Finding::fatal("network/subnets", text).at(&at));
                 }
             }
         }
@@ -373,8 +373,9 @@ impl Check<'_> {
                 "config/plain-secret",
                 format!("{path} looks like a secret written out"),
             )
-            .at(&origin)
-            .help("write {$secret: NAME} and run kaws secret set")
+            // The line holds it: it goes to no terminal and no log.
+            .at(&origin.hidden())
+            .help("write {$secret: NAME}: the value is set when the cluster is deployed")
             .help(format!(
                 "if it is none, allow it with the reason:\n\n    accept:\n      {path}: why"
             ));

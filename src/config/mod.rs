@@ -42,7 +42,7 @@ pub struct Cluster {
     /// Name of the cluster. Stacks, tags and DNS names are made of it; it cannot change later.
     #[schemars(regex(pattern = "^[a-z]([a-z0-9-]{0,26}[a-z0-9])?$"))]
     pub name: String,
-    /// The AWS account, in quotes. `kaws up` touches no other.
+    /// The AWS account, in quotes. No other account is ever touched.
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
     pub account: String,
     /// The AWS region.

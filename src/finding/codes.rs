@@ -65,7 +65,7 @@ pub const CODES: &[Code] = &[
     code("config/partition", "The region lies in another partition of AWS than the one written."),
     code(
         "config/plain-secret",
-        "A value stands under a key that looks secret. Rendered files are for git: write {$secret: NAME} and set it with `kaws secret set`, or name its path under `accept:` with a reason.",
+        "A value stands under a key that looks secret. Rendered files are for git: write {$secret: NAME}, or name its path under `accept:` with a reason.",
     ),
     code("config/pool-size", "A pool's smallest size is larger than its largest."),
     code("config/stale-accept", "An entry of `accept:` silences nothing."),
@@ -79,11 +79,11 @@ pub const CODES: &[Code] = &[
     ),
     code(
         "lock/plugin-changed",
-        "A plugin is not the one that kaws.lock recorded. Review it, then lock it again.",
+        "A plugin is not the one that kaws.lock recorded. Review it, then change its entry.",
     ),
     code(
         "lock/unresolved",
-        "Something fetched from outside has no entry in kaws.lock. Rendering goes on; AWS and --locked refuse.",
+        "Something fetched from outside has no entry in kaws.lock. Rendering goes on; --locked refuses.",
     ),
     code("limits/parameters", "CloudFormation allows 200 parameters a template."),
     code("limits/outputs", "CloudFormation allows 200 outputs a template."),
@@ -221,7 +221,7 @@ pub const CODES: &[Code] = &[
     code("template/failed", "A template could not be evaluated."),
     code(
         "template/secret",
-        "A template names a secret that the plugin's manifest does not declare.",
+        "A plugin names a secret that its manifest does not declare, or that is another plugin's.",
     ),
     code(
         "template/syntax",

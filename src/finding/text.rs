@@ -54,7 +54,9 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
     for help in &finding.help {
         group = group.element(Level::HELP.message(help.as_str()));
     }
-    renderer.render(&[group]).trim_end().to_owned()
+    // Empty lines of a help are indented like the others: nobody sees that but editors and diffs.
+    let text = renderer.render(&[group]);
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
 /// Returns the part of a place that lies on its first line: carets under ten lines help nobody.

@@ -47,7 +47,7 @@ impl Difference {
         for file in &self.files {
             out.push_str(&format!("{} {}\n", file.mark, file.path));
             for line in &file.lines {
-                out.push_str(&format!("  {line}").trim_end().to_owned());
+                out.push_str(format!("  {line}").trim_end());
                 out.push('\n');
             }
         }
@@ -101,12 +101,13 @@ fn changed(path: &str, a: &Artifact, b: &Artifact) -> Vec<String> {
         let text = String::from_utf8_lossy(&artifact.bytes).into_owned();
         read(&SourceFile::new(path, text)).ok().map(|n| Node::to_value(&n))
     };
-    if path.ends_with(".yaml") && !path.starts_with("nodes/") {
-        if let (Some(a), Some(b)) = (parse(a), parse(b)) {
-            let mut lines = Vec::new();
-            values(&a, &b, &mut String::new(), &mut lines);
-            return lines;
-        }
+    if path.ends_with(".yaml")
+        && !path.starts_with("nodes/")
+        && let (Some(a), Some(b)) = (parse(a), parse(b))
+    {
+        let mut lines = Vec::new();
+        values(&a, &b, &mut String::new(), &mut lines);
+        return lines;
     }
     let (a, b) = (text(a), text(b));
     if a == b {
@@ -179,10 +180,10 @@ fn entry(
     match (a, b) {
         (Some(a), Some(b)) => values(a, b, path, lines),
         (None, Some(b)) => {
-            lines.push(format!("+ {}: {}", path.trim_start_matches('.'), stable(&shown(b))))
+            lines.push(format!("+ {}: {}", path.trim_start_matches('.'), stable(&shown(b))));
         }
         (Some(a), None) => {
-            lines.push(format!("- {}: {}", path.trim_start_matches('.'), stable(&shown(a))))
+            lines.push(format!("- {}: {}", path.trim_start_matches('.'), stable(&shown(a))));
         }
         (None, None) => {}
     }

@@ -228,7 +228,7 @@ impl Kit<'_> {
                     "the cluster {} does not render by itself:\n{}",
                     case.cluster,
                     findings_text(&base.findings, false)
-                ))
+                ));
             }
             (_, None) => self.refused(folder, &with.findings, &mut outcome)?,
             (Some(base), Some(with)) => {
@@ -286,7 +286,11 @@ impl Kit<'_> {
             .collect();
         let text = findings_text(&fatal_only, false);
         outcome.summary = format!("{fatal} fatal, as expected");
-        self.compare(folder, "findings.txt", "rendered.diff", &text, outcome)
+        self.compare(folder, "findings.txt", "rendered.diff", &text, outcome)?;
+        if outcome.failure.is_some() {
+            outcome.summary = format!("{fatal} fatal");
+        }
+        Ok(())
     }
 
     fn rendered(
@@ -314,12 +318,11 @@ impl Kit<'_> {
         if !again.is_some_and(|again| same(&again.rendered.artifacts)) {
             outcome.failure = Some("rendering twice gives other bytes".to_owned());
         }
-        if let Some(other) = reversed(with) {
-            if !same(&other) {
-                outcome.failure = Some(
-                    "the order in which plugins are found changes what is rendered".to_owned(),
-                );
-            }
+        if let Some(other) = reversed(with)
+            && !same(&other)
+        {
+            outcome.failure =
+                Some("the order in which plugins are found changes what is rendered".to_owned());
         }
         if let Some(complaint) = self.linter.lint(&with.rendered.artifacts) {
             outcome.failure = Some(complaint);

@@ -177,7 +177,7 @@ fn place(facts: &mut Node, written: &Node) {
             }
         }
         (Data::List(items), Data::List(from)) => {
-            items.iter_mut().zip(from).for_each(|(item, w)| place(item, w))
+            items.iter_mut().zip(from).for_each(|(item, w)| place(item, w));
         }
         _ => {}
     }

@@ -1,5 +1,7 @@
 //! Finding plugins: inside the binary, in the cluster's `plugins/`, and in folders that are named.
 
+#![expect(clippy::disallowed_methods, reason = "folders of plugins are read here")]
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Reading files, with limits.
 
+#![expect(clippy::disallowed_methods, reason = "the one place that reads")]
+
 use std::path::{Path, PathBuf};
 
 use crate::finding::{Finding, Findings};

@@ -138,7 +138,7 @@ fn instance(
 ) -> Result<Option<Instance>, Error> {
     let Some(own) = Name::new(name) else {
         let finding = Finding::fatal("plugin/pattern", format!("`{name}` is no name for a plugin"));
-        findings.push(origin.iter().fold(finding, |f, o| f.at(o)));
+        findings.push(origin.iter().fold(finding, super::super::finding::Finding::at));
         return Ok(None);
     };
     let written = written_settings(cx, name, findings)?;
@@ -401,7 +401,7 @@ pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) ->
         } else {
             Finding::warning("lock/plugin-changed", text)
         };
-        let finding = instance.origin.iter().fold(finding, |f, o| f.at(o));
+        let finding = instance.origin.iter().fold(finding, super::super::finding::Finding::at);
         let note = format!(
             "recorded {} with {}, found {} with {}",
             recorded.version,

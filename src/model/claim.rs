@@ -373,8 +373,33 @@ impl Splitter<'_> {
         }
         let body = with_defaults(body, section.kind);
         let body = if section.kind == Kind::Statement { canonical_statement(body) } else { body };
+        self.others_secrets(&body, path)?;
         self.secret_modes(&body, path, section)?;
         Some(body)
+    }
+
+    /// A plugin names its own secrets; only cluster.yaml may name everybody's.
+    fn others_secrets(&mut self, body: &Node, path: &[&str]) -> Option<()> {
+        let own = format!("{}/", self.cx.plugin);
+        if self.cx.plugin.as_str() == "cluster" || path[0] == "values" {
+            return Some(());
+        }
+        let mut foreign: Option<(String, crate::origin::Origin)> = None;
+        body.walk(&mut |part| {
+            let text = part.as_str().unwrap_or_default();
+            let placed = super::placeholders(text)
+                .filter(|(word, _)| *word == "secret")
+                .map(|(_, name)| name);
+            let named = part.sole("$secret").and_then(Node::as_str);
+            if let Some(name) = placed.chain(named).find(|name| !name.starts_with(&own)) {
+                foreign = Some((name.to_owned(), part.origin.clone()));
+            }
+        });
+        let Some((name, origin)) = foreign else { return Some(()) };
+        let text = format!("{} names the secret {name}, which is not its own", self.cx.plugin);
+        let help = "a plugin reads its own secrets: {{secret \"name\"}} or {$secret: name}";
+        self.findings.push(self.fatal("template/secret", text).at(&origin).help(help));
+        None
     }
 
     /// A file that holds a secret is for its owner alone.

@@ -50,8 +50,7 @@ impl Decisions {
 
 /// Returns the path with `worker` in place of a pool.
 fn generic(path: &Path) -> Option<Path> {
-    let pool = path.0.get(1).filter(|g| g.starts_with("pool:"))?;
-    debug_assert!(!pool.is_empty());
+    path.0.get(1).filter(|g| g.starts_with("pool:") && path.0[0] != "securityGroups")?;
     let mut generic = path.clone();
     generic.0[1] = "worker".to_owned();
     Some(generic)

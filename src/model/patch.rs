@@ -89,6 +89,12 @@ impl Patch {
         self.plugin.as_str() == "cluster"
     }
 
+    /// Returns the name as its author wrote it.
+    #[must_use]
+    pub fn own_name(&self) -> &str {
+        self.name.split_once('/').map_or(self.name.as_str(), |(_, own)| own)
+    }
+
     fn fatal(&self, code: &str, message: String) -> Finding {
         Finding::fatal(code, message).at(&self.origin).by(&self.plugin)
     }
@@ -221,10 +227,10 @@ impl Model {
         if exists.is_none() && !adds_key {
             return Ok(false);
         }
-        if let (Some(was), Some(there)) = (&patch.was, &exists) {
-            if was != there {
-                return Err(Box::new(stale(patch, was, there, entity)));
-            }
+        if let (Some(was), Some(there)) = (&patch.was, &exists)
+            && was != there
+        {
+            return Err(Box::new(stale(patch, was, there, entity)));
         }
         let before = exists.clone();
         if inside.is_empty() && patch.op == Op::Remove {
@@ -349,7 +355,8 @@ fn fits(body: &Node, path: &[String], patch: &Patch) -> Result<(), Box<Finding>>
         crate::schema::Wording { area: "model", subject: "the entity", label: None, source: None };
     let found = section.kind.schema().check(body, &wording);
     let Some(first) = found.into_iter().next() else { return Ok(()) };
-    let text = format!("the patch {} leaves what cannot be there: {}", patch.name, first.message);
+    let text =
+        format!("the patch {} leaves what cannot be there: {}", patch.own_name(), first.message);
     Err(Box::new(patch.fatal("patch/value", text)))
 }
 
@@ -375,7 +382,7 @@ fn clash(entity: &super::tree::Entity, patch: &Patch, inside: &[String]) -> Opti
 
 fn stale(patch: &Patch, was: &Node, there: &Node, entity: &super::tree::Entity) -> Finding {
     let owners = entity.owner_names().join(" and ");
-    let text = format!("the patch {} expects another value at {}", patch.name, patch.at);
+    let text = format!("the patch {} expects another value at {}", patch.own_name(), patch.at);
     patch
         .fatal("patch/stale", text)
         .at_with(&was.origin, format!("it expects {}", was.to_value()))
@@ -386,18 +393,16 @@ fn stale(patch: &Patch, was: &Node, there: &Node, entity: &super::tree::Entity) 
 
 fn protected(patch: &Patch) -> Option<Finding> {
     let path = patch.at.to_string();
-    let mut generic = patch.at.clone();
-    let part = generic.0[0].clone();
-    if let Some(second) = generic.0.get_mut(1).filter(|_| part != "pki") {
-        *second = if part == "stacks" { "<stack>".to_owned() } else { "<group>".to_owned() };
-    }
-    let shown = generic
-        .to_string()
-        .replace("[\"<group>\"]", ".<group>")
-        .replace("[\"<stack>\"]", ".<stack>");
+    let fits =
+        |pattern: &str, name: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+            (Some(end), _) => name.ends_with(end),
+            (_, Some(start)) => name.starts_with(start),
+            _ => pattern == name,
+        };
+    // A patch of something around a protected place, or inside it, touches it as well.
     let hit = PROTECTED.iter().any(|p| {
-        let plain = p.replace(".[\"", "[\"");
-        shown.starts_with(&plain) || plain.starts_with(&format!("{shown}."))
+        p.iter().zip(&patch.at.0).all(|(pattern, name)| fits(pattern, name))
+            && patch.at.0.len() > 3.min(p.len() - 1)
     });
     if !hit {
         return None;

@@ -153,15 +153,24 @@ pub const SECTIONS: &[Section] = &[
     row("values.<plugin>.<key>", Kind::Any, "A value for other plugins' templates."),
 ];
 
-/// Places that only cluster.yaml may patch: what a node needs to come up, and the trust it rests on.
-pub const PROTECTED: &[&str] = &[
-    "machines.<group>.files.[\"/etc/kaws/",
-    "machines.<group>.files.[\"/opt/kaws/",
-    "machines.<group>.units.kaws",
-    "pki.authorities.kubernetes-ca",
-    "pki.authorities.etcd-ca",
-    "pki.authorities.front-proxy-ca",
-    "stacks.<stack>.resources.LaunchTemplate.Properties.LaunchTemplateData.UserData",
+/// Places that only cluster.yaml may patch: what a node needs to come up, and the trust it rests on. A
+/// `*` stands for any name, or for the end of one.
+pub const PROTECTED: &[&[&str]] = &[
+    &["machines", "*", "files", "/etc/kaws/*"],
+    &["machines", "*", "files", "/opt/kaws/*"],
+    &["machines", "*", "units", "kaws*"],
+    &["pki", "authorities", "etcd-ca"],
+    &["pki", "authorities", "front-proxy-ca"],
+    &["pki", "authorities", "kubernetes-ca"],
+    &[
+        "stacks",
+        "*",
+        "resources",
+        "*LaunchTemplate",
+        "Properties",
+        "LaunchTemplateData",
+        "UserData",
+    ],
 ];
 
 struct Pattern {
@@ -284,9 +293,9 @@ fn place(map: &mut Map<String, Value>, segments: &[&str], entity: Value) {
     }
     if let Value::Object(next) = slot {
         if rest.is_empty() {
-            next.extend(entity.as_object().cloned().unwrap_or_default())
+            next.extend(entity.as_object().cloned().unwrap_or_default());
         } else {
-            place(next, rest, entity)
+            place(next, rest, entity);
         }
     }
 }

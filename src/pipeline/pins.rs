@@ -129,7 +129,7 @@ pub(super) fn unresolved(setup: &Setup, model: &Model) -> Findings {
     let _ = first;
     finding
         .note(note)
-        .help("kaws lock resolves them; AWS and --locked refuse without")
+        .help("kaws.lock pins them by name, value and source; --locked refuses without")
         .about("kaws.lock")
         .into()
 }

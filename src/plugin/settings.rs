@@ -25,11 +25,10 @@ pub fn prepare(
         .get("settings")
         .map_or_else(|| package.node.origin.clone(), |n| n.origin.clone());
     let node = written.cloned().unwrap_or_else(|| Node::empty_map(origin)).without_nulls();
-    let subject = format!("the settings of {name}");
     let label = format!("setting of {name}");
     let wording = Wording {
         area: "settings",
-        subject: &subject,
+        subject: name,
         label: Some(&label),
         source: package.node.get("settings"),
     };
@@ -69,9 +68,8 @@ fn fill(node: &mut Node, root: &Value, schema: &Value) {
         return;
     }
     for (key, value) in map.iter_mut() {
-        match properties.and_then(|p| p.get(key)).or(additional) {
-            Some(schema) => fill(value, root, schema),
-            None => {}
+        if let Some(schema) = properties.and_then(|p| p.get(key)).or(additional) {
+            fill(value, root, schema);
         }
     }
     for (key, property) in properties.into_iter().flatten().filter(|(_, p)| !is_secret(p)) {

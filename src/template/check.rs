@@ -158,7 +158,7 @@ fn elements<'a>(
                 }
             }
             TemplateElement::HelperBlock(block) => {
-                self::block(block, &here, place, cx, item, findings)
+                self::block(block, &here, place, cx, item, findings);
             }
             TemplateElement::RawString(_)
             | TemplateElement::Comment(_)
@@ -217,14 +217,14 @@ fn one<'a>(
     expression.calls(&mut |name, arguments| match helpers::find(name) {
         None => unknown_helper(name, origin, findings),
         Some(_) if name == "secret" => {
-            if let Some(Expression::Literal(Value::String(secret))) = arguments.first() {
-                if !cx.secrets.contains(secret) {
-                    let text = format!("the manifest declares no secret `{secret}`");
-                    let help = format!(
-                        "add to plugin.yaml:\n\n    secrets:\n      {secret}: {{description: …}}"
-                    );
-                    findings.push(Finding::fatal("template/secret", text).at(origin).help(help));
-                }
+            if let Some(Expression::Literal(Value::String(secret))) = arguments.first()
+                && !cx.secrets.contains(secret)
+            {
+                let text = format!("the manifest declares no secret `{secret}`");
+                let help = format!(
+                    "add to plugin.yaml:\n\n    secrets:\n      {secret}: {{description: …}}"
+                );
+                findings.push(Finding::fatal("template/secret", text).at(origin).help(help));
             }
         }
         Some(helper) if arguments.len() < helper.arity.0 || arguments.len() > helper.arity.1 => {

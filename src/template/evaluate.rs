@@ -59,10 +59,10 @@ impl Run<'_> {
                 ..node.clone_shell()
             });
         }
-        if let Some(when) = map.get("$when") {
-            if !self.condition(when, scope) {
-                return None;
-            }
+        if let Some(when) = map.get("$when")
+            && !self.condition(when, scope)
+        {
+            return None;
         }
         let mut out = BTreeMap::new();
         for (key, value) in map.iter().filter(|(key, _)| *key != "$when") {

@@ -152,8 +152,7 @@ impl<'n> Writer<'_, 'n> {
         let (key, body) = map.first_key_value()?;
         let tag = SHORT_TAGS.iter().find(|(long, _)| long == key)?.1;
         let fits = match (tag, &body.data) {
-            // A tag on a tag, and a tag on a map, are not valid everywhere.
-            (_, Data::Map(_)) => false,
+            // A tag on a map, or on what has a tag itself, is not valid everywhere.
             ("GetAtt", Data::List(parts)) => {
                 parts.len() == 2 && parts.iter().all(|p| p.as_str().is_some_and(is_plain_word))
             }
@@ -252,7 +251,8 @@ fn is_plain(text: &str) -> bool {
     let flag = text
         .strip_prefix("--")
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
-    if !safe_start && !flag && !(first.is_ascii_digit() && has_letter_word(text)) {
+    let number_like = first.is_ascii_digit() && has_letter_word(text);
+    if !(safe_start || flag || number_like) {
         return false;
     }
     let unsafe_inside =

@@ -1,6 +1,12 @@
 //! Tests with real programs: cfn-lint, PyYAML, cloud-init, shellcheck, systemd, a network namespace, a
 //! faked clock. `scripts/test` installs them; a program that is missing fails its test.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests read, write and run programs, and stop where something is not there"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -15,7 +15,7 @@ use crate::support::Cluster;
 /// Writes down which of the recorders' values it sees, and adds its own.
 #[derive(Debug)]
 struct Recorder {
-    log: Arc<Mutex<Vec<(String, Vec<String>)>>>,
+    log: Arc<Mutex<Log>>,
     fatal: Option<&'static str>,
 }
 

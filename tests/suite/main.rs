@@ -1,5 +1,11 @@
 //! All integration tests: one binary, so that they link once.
 
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests read, write and run programs, and stop where something is not there"
+)]
+
 mod support;
 
 mod bad;

@@ -57,7 +57,7 @@ fn each_renders_alone_on_every_example() {
             match (render(example, &[plugin]), expected) {
                 (Ok(_), None) => {}
                 (Err((codes, _)), Some(code)) => {
-                    assert_eq!(codes, [code], "{} on {example}", plugin.0)
+                    assert_eq!(codes, [code], "{} on {example}", plugin.0);
                 }
                 (Ok(_), Some(code)) => {
                     panic!("{} on {example} should be refused with {code}", plugin.0)

@@ -1,13 +1,14 @@
 //! The role of a group's machines: the statements of all plugins, and what its files make it read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use crate::config::Group;
+use crate::config::{Group, Role};
 use crate::finding::{Finding, Findings};
-use crate::model::{Model, placeholders};
+use crate::model::{Entity, Model, placeholders};
 use crate::name::Name;
+use crate::origin::Origin;
 use crate::plugin::{Artifact, Context, Contribution, Rendering};
 use crate::value::{Data, Node, Path};
 
@@ -111,45 +112,67 @@ fn statements(cx: &Context<'_>, model: &Model, group: &Group) -> (Vec<Node>, Vec
     for (name, _) in model.entities(&["iam", &group.key, "managedPolicies"]) {
         from.push(Path::of(["iam", group.key.as_str(), "managedPolicies", name]));
     }
-    let (secrets, owners, paths) = secrets_of(model, group);
-    if !secrets.is_empty() {
-        let arn = |name: &String| json!({"Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{}/secrets/{name}", cx.config.bucket())});
-        let resources: Vec<Value> = secrets.iter().map(arn).collect();
+    let secrets = secrets_of(model, group);
+    if !secrets.names.is_empty() {
+        let bucket = cx.config.bucket();
+        let arn = |name: &String| json!({"Fn::Sub": format!("arn:${{AWS::Partition}}:s3:::{bucket}/secrets/{name}")});
+        let resources: Vec<Value> = secrets.names.iter().map(arn).collect();
         let body = json!({"Sid": "ReadPluginSecrets", "Effect": "Allow", "Action": "s3:GetObject", "Resource": resources});
-        let place =
-            crate::origin::Origin::code(cx.me.name.as_str(), std::panic::Location::caller());
+        let place = Origin::code(cx.me.name.as_str(), std::panic::Location::caller());
+        let owners: Vec<String> = secrets.owners.into_iter().collect();
         all.insert(
             "ReadPluginSecrets".to_owned(),
             Node::from_value(body, &place).noted(owners.join(", ")),
         );
-        from.extend(paths);
+        from.extend(secrets.paths);
     }
     (all.into_values().collect(), from)
 }
 
-/// Returns the secrets that a group's files and units name, who put them there, and where.
-fn secrets_of(model: &Model, group: &Group) -> (Vec<String>, Vec<String>, Vec<Path>) {
-    let (mut names, mut owners, mut paths) = (Vec::new(), Vec::new(), Vec::new());
+/// What a group reads of secrets: their names, who made it so, and where.
+#[derive(Default)]
+struct Secrets {
+    names: BTreeSet<String>,
+    owners: BTreeSet<String>,
+    paths: Vec<Path>,
+}
+
+impl Secrets {
+    /// Adds what one entity names: in placeholders of a text that is filled in, or as references.
+    fn add(&mut self, path: &[&str], entity: &Entity) {
+        let mut names = BTreeSet::new();
+        entity.body.walk(&mut |part| {
+            let text = part.as_str().unwrap_or_default();
+            let placed =
+                placeholders(text).filter(|(word, _)| *word == "secret").map(|(_, name)| name);
+            names.extend(
+                placed.chain(part.sole("$secret").and_then(Node::as_str)).map(str::to_owned),
+            );
+        });
+        if !names.is_empty() {
+            self.names.extend(names);
+            self.owners.extend(entity.owner_names().iter().map(|o| (*o).to_owned()));
+            self.paths.push(Path::of(path.iter().copied()));
+        }
+    }
+}
+
+/// Returns the secrets that a group's files and units name; controllers also read those of add-ons, which
+/// they apply.
+fn secrets_of(model: &Model, group: &Group) -> Secrets {
+    let mut secrets = Secrets::default();
     for part in ["files", "units", "dropins"] {
         for (key, entity) in model.entities(&["machines", &group.key, part]) {
-            let content = entity.body.get("content").and_then(Node::as_str).unwrap_or_default();
-            let filled = entity.body.get("fill").and_then(Node::as_bool) == Some(true);
-            let used: Vec<String> = placeholders(content)
-                .filter(|(word, _)| filled && *word == "secret")
-                .map(|(_, name)| name.to_owned())
-                .collect();
-            if !used.is_empty() {
-                names.extend(used);
-                owners.extend(entity.owner_names().iter().map(|o| (*o).to_owned()));
-                paths.push(Path::of(["machines", group.key.as_str(), part, key]));
+            if entity.body.get("fill").and_then(Node::as_bool) == Some(true) {
+                secrets.add(&["machines", &group.key, part, key], entity);
             }
         }
     }
-    for list in [&mut names, &mut owners] {
-        list.sort();
-        list.dedup();
+    if group.role == Role::Controller {
+        model.walk(&["helm", "releases"], &mut |path, entity| secrets.add(path, entity));
+        model.walk(&["manifests"], &mut |path, entity| secrets.add(path, entity));
     }
-    (names, owners, paths)
+    secrets
 }
 
 /// An existing role gets no policy of ours: what it needs is written down, for whoever may attach it.

@@ -52,10 +52,11 @@ fn one(cx: &Context<'_>, out: &mut Contribution, balancer: &Balancer) {
     });
     let mut body =
         json!({"Type": "AWS::ElasticLoadBalancingV2::LoadBalancer", "Properties": properties});
-    if balancer.kind == Kind::Public && cx.config.network.vpc.id.is_none() {
-        if let Some(map) = body.as_object_mut() {
-            map.insert("DependsOn".to_owned(), json!("InternetGatewayAttachment"));
-        }
+    if balancer.kind == Kind::Public
+        && cx.config.network.vpc.id.is_none()
+        && let Some(map) = body.as_object_mut()
+    {
+        map.insert("DependsOn".to_owned(), json!("InternetGatewayAttachment"));
     }
     resource(out, &format!("{prefix}Balancer"), body);
     targets(cx, out, prefix);

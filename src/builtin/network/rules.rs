@@ -130,7 +130,7 @@ pub(in crate::builtin) fn ingress(rule: &Rule, group: Value, source: Option<Valu
     }
     match (port_range(rule), rule.protocol.as_str()) {
         (_, "icmp") => {
-            map.extend([("FromPort".to_owned(), json!(-1)), ("ToPort".to_owned(), json!(-1))])
+            map.extend([("FromPort".to_owned(), json!(-1)), ("ToPort".to_owned(), json!(-1))]);
         }
         (Some((first, last)), "tcp" | "udp") => {
             map.extend([("FromPort".to_owned(), json!(first)), ("ToPort".to_owned(), json!(last))]);

@@ -102,7 +102,7 @@ fn rows(catalogue: &Catalogue, instances: &[Instance]) -> Vec<Row> {
             Some(instance) => ("on".to_owned(), place(instance, instances)),
             None => ("off".to_owned(), displaced(&package, instances)),
         };
-        let provides = package.manifest.provides.keys().cloned().collect::<Vec<_>>().join(", ");
+        let provides = provided(&package, instance);
         rows.push(Row {
             name,
             version: package.manifest.version.clone(),
@@ -141,6 +141,16 @@ fn place(instance: &Instance, all: &[Instance]) -> String {
     if parts.is_empty() { "no machines".to_owned() } else { parts.join(", ") }
 }
 
+/// The slots a plugin fills; one that depends on a setting only where that is set.
+fn provided(package: &Package, instance: Option<&Instance>) -> String {
+    let holds = |when: &String| {
+        let path: Vec<&str> = when.split('.').skip(1).collect();
+        instance.and_then(|i| i.settings.at(&path)).is_some_and(crate::template::is_truthy)
+    };
+    let slots = package.manifest.provides.iter().filter(|(_, p)| p.when.as_ref().is_none_or(holds));
+    slots.map(|(slot, _)| slot.clone()).collect::<Vec<_>>().join(", ")
+}
+
 /// Why a built-in plugin is off: whose work another one does.
 fn displaced(package: &Package, instances: &[Instance]) -> String {
     for slot in package.manifest.provides.keys() {
@@ -157,7 +167,8 @@ fn displaced(package: &Package, instances: &[Instance]) -> String {
 }
 
 fn print(rows: &[Row], all: bool) {
-    let groups: [(&str, fn(&Home) -> bool); 3] = [
+    type Belongs = fn(&Home) -> bool;
+    let groups: [(&str, Belongs); 3] = [
         ("yours", |h| matches!(h, Home::User(_))),
         ("contrib, less tried than what is built in", |h| *h == Home::Contrib),
         ("built in", |h| *h == Home::Builtin),
@@ -218,7 +229,13 @@ pub(super) fn info(common: &Common, name: &str, path: Option<&str>) -> Exit {
         }
         Err(error) => return unreadable(&error),
     };
-    match path {
+    // `--file` names a cluster everywhere; here, where it names a file of the plugin's, it means that.
+    let named = common
+        .file
+        .first()
+        .and_then(|f| f.to_str())
+        .filter(|f| *f == "plugin.yaml" || package.files.contains_key(*f));
+    match path.or(named) {
         Some(path) => file(&package, path),
         None => describe(common, &package),
     }

@@ -65,7 +65,7 @@ fn out(common: &Common, file: &Path) -> PathBuf {
 fn refused(common: &Common, findings: &Findings, out: &Path) -> Exit {
     match common.output {
         Output::Json => {
-            say(&json!({"findings": findings_json(findings), "written": null}).to_string())
+            say(&json!({"findings": findings_json(findings), "written": null}).to_string());
         }
         Output::Text => {
             say_findings(findings, true);
@@ -86,12 +86,12 @@ fn checked(common: &Common, run: &Run, findings: &Findings, written: &Written, o
     match common.output {
         Output::Json => {
             say(&json!({"cluster": run.setup.config.name, "same": same, "differences": written})
-                .to_string())
+                .to_string());
         }
         Output::Text => {
             say_findings(findings, true);
             let word = |mark: &str, paths: &[String]| {
-                paths.iter().for_each(|p| say(&format!("{mark} {p}")))
+                paths.iter().for_each(|p| say(&format!("{mark} {p}")));
             };
             word("~", &written.changed);
             word("+", &written.new);
