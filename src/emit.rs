@@ -230,7 +230,7 @@ impl Tree<'_> {
         let share = paths.len().div_ceil(writers).max(1);
         std::thread::scope(|scope| {
             let put = |path: &&String| {
-                self.write(path, &artifacts[*path].bytes, artifacts[*path].executable)
+                self.write(path, &artifacts[*path].bytes, artifacts[*path].mode & 0o100 != 0)
             };
             let parts: Vec<_> = paths
                 .chunks(share)

@@ -16,6 +16,7 @@ pub(super) struct Difference {
 struct Changed {
     mark: char,
     path: String,
+    mode: Option<u32>,
     lines: Vec<String>,
 }
 
@@ -36,7 +37,9 @@ pub(super) fn diff(base: &Artifacts, with: &Artifacts) -> Difference {
             (Some(_), None) => ('-', Vec::new()),
             (None, None) => return None,
         };
-        Some(Changed { mark, path: path.clone(), lines })
+        let mode =
+            with.get(path).filter(|_| mark == '+' && path.contains("/bundle/")).map(|a| a.mode);
+        Some(Changed { mark, path: path.clone(), mode, lines })
     };
     Difference { files: paths.into_iter().filter_map(one).collect() }
 }
@@ -45,7 +48,8 @@ impl Difference {
     pub(super) fn text(&self) -> String {
         let mut out = String::new();
         for file in &self.files {
-            out.push_str(&format!("{} {}\n", file.mark, file.path));
+            let mode = file.mode.map(|mode| format!("   {mode:04o}")).unwrap_or_default();
+            out.push_str(&format!("{} {}{mode}\n", file.mark, file.path));
             for line in &file.lines {
                 out.push_str(format!("  {line}").trim_end());
                 out.push('\n');
@@ -178,6 +182,15 @@ fn entry(
     let length = path.len();
     path.push_str(segment);
     match (a, b) {
+        // The text itself is a file of its own, and shown there.
+        (Some(a), Some(b)) if segment == ".UserData" => {
+            if a != b {
+                lines.push(format!(
+                    "~ {}: another bundle, or other outputs",
+                    path.trim_start_matches('.')
+                ));
+            }
+        }
         (Some(a), Some(b)) => values(a, b, path, lines),
         (None, Some(b)) => {
             lines.push(format!("+ {}: {}", path.trim_start_matches('.'), stable(&shown(b))));

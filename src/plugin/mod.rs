@@ -214,15 +214,15 @@ pub struct Artifact {
     pub bytes: Arc<[u8]>,
     /// The plugin that made it.
     pub plugin: Name,
-    /// Whether it is a program.
-    pub executable: bool,
+    /// Its permissions where it ends up: on a node, for files of bundles.
+    pub mode: u32,
 }
 
 impl Artifact {
     /// Returns a text made by `plugin`.
     #[must_use]
     pub fn text(plugin: &Name, text: &str) -> Self {
-        Self { bytes: text.as_bytes().into(), plugin: plugin.clone(), executable: false }
+        Self { bytes: text.as_bytes().into(), plugin: plugin.clone(), mode: 0o644 }
     }
 }
 

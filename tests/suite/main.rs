@@ -17,6 +17,7 @@ mod emit;
 mod laws;
 mod layers;
 mod lockstep;
+mod merge_laws;
 mod plugins;
 mod settings_edges;
 mod users_plugin;

@@ -58,7 +58,7 @@ fn written(me: &Name, bundles: &[(&Group, Bundle)], made: &mut Artifacts) {
     let artifact = |entry: &Entry| Artifact {
         bytes: Arc::clone(&entry.bytes),
         plugin: me.clone(),
-        executable: entry.mode & 0o100 != 0,
+        mode: entry.mode,
     };
     let pools: Vec<&Bundle> =
         bundles.iter().filter(|(g, _)| g.pool.is_some()).map(|(_, b)| b).collect();
