@@ -119,10 +119,10 @@ pub fn write(
     Ok(plan)
 }
 
-/// Returns what [`write`] would do, and does nothing.
+/// Returns what [`write()`] would do, and does nothing.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn check(out: &Path, artifacts: &Artifacts, manifest: &str) -> Result<Written, Error> {
     let known = known(out)?;
     plan(out, artifacts, manifest, &known)

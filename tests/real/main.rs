@@ -249,19 +249,29 @@ fn units_pass_systemds_own_check() {
             units.push(unit.to_owned());
             let text = String::from_utf8_lossy(&artifact.bytes).into_owned();
             // The programs themselves are downloaded by nodes: here a stub stands for each.
-            for line in text.lines().filter_map(|l| l.strip_prefix("ExecStart=")) {
-                let program =
-                    line.split_whitespace().next().unwrap().trim_start_matches(['-', '+', '!']);
+            let commands =
+                text.lines().filter(|l| l.starts_with("Exec")).filter_map(|l| l.split_once('='));
+            for (_, command) in commands {
+                let program = command.split_whitespace().next().unwrap_or_default();
+                let program = program.trim_start_matches(['-', '+', '!', '@', ':']);
                 let stub = dir.path().join(program.trim_start_matches('/'));
                 std::fs::create_dir_all(stub.parent().unwrap()).unwrap();
                 std::fs::write(&stub, "#!/bin/sh\n").unwrap();
-                std::fs::set_permissions(
-                    &stub,
-                    std::os::unix::fs::PermissionsExt::from_mode(0o755),
-                )
-                .unwrap();
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                std::fs::set_permissions(&stub, mode).unwrap();
             }
         }
+        // The node's program, which is not rendered yet, brings this unit.
+        std::fs::write(
+            system.join("kaws-secrets.service"),
+            "[Service]\nType=oneshot\nExecStart=/opt/kaws/bin/kaws-secrets\n",
+        )
+        .unwrap();
+        let stub = dir.path().join("opt/kaws/bin/kaws-secrets");
+        std::fs::create_dir_all(stub.parent().unwrap()).unwrap();
+        std::fs::write(&stub, "#!/bin/sh\n").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&stub, mode).unwrap();
         assert!(units.len() > 1, "{group}");
         let root = format!("--root={}", dir.path().display());
         let mut arguments = vec!["verify", "--man=no", root.as_str()];
