@@ -21,9 +21,18 @@ fn page(name: &str, title: &str, intro: &str, body: &str) {
     );
 }
 
+/// Code as it stands in a cell of a table, between backticks.
+fn code(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
 /// Text as it stands in a cell of a table.
 fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+    let outside = |(i, part): (usize, &str)| {
+        if i % 2 == 0 { part.replace('<', "&lt;") } else { part.to_owned() }
+    };
+    let parts: Vec<String> = text.split('`').enumerate().map(outside).collect();
+    code(&parts.join("`"))
 }
 
 /// Rows for every property of a schema, deeper ones with their path.
@@ -89,7 +98,7 @@ fn contribution() {
         let mut form = section.kind.name().to_owned();
         form.push_str(if section.listed { ", or a list of names" } else { "" });
         form.push_str(if section.private { ", private" } else { "" });
-        let _ = writeln!(body, "| `{}` | {form} | {} |", cell(section.path), cell(section.doc));
+        let _ = writeln!(body, "| `{}` | {form} | {} |", code(section.path), cell(section.doc));
     }
     body.push_str("\n## Forms\n\n");
     let mut kinds: Vec<kaws::model::Kind> = SECTIONS.iter().map(|s| s.kind).collect();
@@ -157,10 +166,10 @@ fn helpers() {
             body,
             "| `{} {}` | {} | `{{{{{}}}}}` is `{}` |",
             helper.name,
-            cell(helper.arguments),
+            code(helper.arguments),
             cell(helper.doc),
-            cell(example),
-            cell(result)
+            code(example),
+            code(result)
         );
     }
     body.push_str("\n## Names that paths begin with\n\n| name | what it is |\n| --- | --- |\n");
