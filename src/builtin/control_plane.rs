@@ -45,7 +45,7 @@ impl Plugin for ControlPlane {
         from.into_iter().for_each(|path| {
             made.from(path);
         });
-        let values = model.values();
+        let values = cx.values;
         let value = |key: &str| {
             values.at(&["network", key]).map(crate::value::Node::to_value).unwrap_or_default()
         };

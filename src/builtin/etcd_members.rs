@@ -31,11 +31,11 @@ impl Plugin for EtcdMembers {
         out.contribution.put(me, ["stacks", &group.stack, "description"], json!(description));
         out.contribution.put(me, ["stacks", &group.stack, "protected"], json!(true));
         role(cx, model, group, &mut out, &mut findings);
-        let values = model.values();
+        let values = cx.values;
         for index in 0..cx.config.etcd.members {
             let zones = &cx.config.network.zones;
             let zone = &zones[index as usize % zones.len()];
-            let member = Member { cx, group, index, zone, values: &values };
+            let member = Member { cx, group, index, zone, values };
             member.identity(&mut out);
             member.volume(&mut out);
             member.machine(model, made, &mut out);

@@ -24,7 +24,7 @@ impl Plugin for NodePools {
     fn render(&self, cx: &Context<'_>, model: &Model, made: &Artifacts) -> Outcome<Rendering> {
         let mut out = Rendering::default();
         let mut findings = Findings::new();
-        let values = model.values();
+        let values = cx.values;
         for group in cx.groups {
             let Some(pool) = group.pool.as_ref().and_then(|name| cx.config.node_pools.get(name))
             else {
@@ -36,8 +36,8 @@ impl Plugin for NodePools {
             out.contribution.put(me, ["stacks", &group.stack, "description"], json!(description));
             role(cx, model, group, &mut out, &mut findings);
             template(cx, model, made, group, pool, &mut out);
-            scaling_group(cx, &values, group, pool, &mut out);
-            security_group(cx, &values, group, &mut out);
+            scaling_group(cx, values, group, pool, &mut out);
+            security_group(cx, values, group, &mut out);
         }
         rules(cx, model, &mut out);
         Outcome { value: out, findings }

@@ -76,6 +76,7 @@ fn call(
 ) -> (Vec<Claim>, Vec<Artifacts>) {
     let mut claims = Vec::new();
     let mut made = Vec::new();
+    let values = model.values();
     for instance in rank {
         let cx = Context {
             config: &setup.config,
@@ -83,6 +84,7 @@ fn call(
             groups: &setup.groups,
             lock: &setup.lock,
             engine: &setup.engine,
+            values: &values,
             me: instance,
         };
         let outcome = match stage {

@@ -16,10 +16,10 @@ use crate::value::{Data, Node};
 pub struct Declared;
 
 impl Plugin for Declared {
-    fn initialise(&self, cx: &Context<'_>, draft: &Model) -> Outcome<Contribution> {
+    fn initialise(&self, cx: &Context<'_>, _: &Model) -> Outcome<Contribution> {
         let package = &cx.me.package;
         let tree = stage(package, "initialise");
-        let mut outcome = contribute(&tree, cx, draft);
+        let mut outcome = contribute(&tree, cx);
         let mut own = Node::empty_map(package.node.origin.clone());
         if let Some(map) = own.as_map_mut() {
             for (stage, part) in [("deploy", "steps"), ("validate", "checks")] {
@@ -28,8 +28,7 @@ impl Plugin for Declared {
                 }
             }
         }
-        let values = draft.values();
-        let scope = scope(cx, &cx.me.settings, &values);
+        let scope = scope(cx, &cx.me.settings, cx.values);
         let own = template::evaluate(&own, &scope, cx.engine).collect(&mut outcome.findings);
         outcome.value.parts.push(Part { tree: own, groups: None });
         outcome.value.parts.push(Part { tree: secrets(cx), groups: None });
@@ -38,16 +37,15 @@ impl Plugin for Declared {
         outcome
     }
 
-    fn render(&self, cx: &Context<'_>, model: &Model, _: &super::Artifacts) -> Outcome<Rendering> {
+    fn render(&self, cx: &Context<'_>, _: &Model, _: &super::Artifacts) -> Outcome<Rendering> {
         let mut tree = stage(&cx.me.package, "render");
         let (mut findings, mut artifacts) = (None, None);
         if let Some(map) = tree.as_map_mut() {
             findings = map.remove("findings");
             artifacts = map.remove("artifacts");
         }
-        let mut outcome = contribute(&tree, cx, model);
-        let values = model.values();
-        let scope = scope(cx, &cx.me.settings, &values);
+        let mut outcome = contribute(&tree, cx);
+        let scope = scope(cx, &cx.me.settings, cx.values);
         if let Some(node) = findings {
             let said = template::evaluate(&node, &scope, cx.engine).collect(&mut outcome.findings);
             outcome.findings.extend(said_findings(&said, cx));
@@ -199,12 +197,11 @@ fn scope<'a>(cx: &'a Context<'a>, settings: &'a Node, values: &'a Node) -> Scope
 
 /// Evaluates a contribution: the parts for groups once for each distinct settings, or once for each group
 /// where they use `machine`; everything else once.
-fn contribute(tree: &Node, cx: &Context<'_>, draft: &Model) -> Outcome<Contribution> {
+fn contribute(tree: &Node, cx: &Context<'_>) -> Outcome<Contribution> {
     let mut findings = Findings::new();
     let mut parts = Vec::new();
-    let values = draft.values();
     let (shared, grouped) = divided(tree);
-    let base = scope(cx, &cx.me.settings, &values);
+    let base = scope(cx, &cx.me.settings, cx.values);
     let shared = evaluated(&shared, cx, &base, &mut findings);
     parts.push(Part { tree: shared, groups: None });
     if let Some(grouped) = grouped {
@@ -214,7 +211,7 @@ fn contribute(tree: &Node, cx: &Context<'_>, draft: &Model) -> Outcome<Contribut
         let each_group = uses_root(&grouped, "machine", &template_text);
         for class in classes(cx, each_group) {
             let machine = machine(cx, class[0]);
-            let scope = scope(cx, cx.me.settings_for(class[0]), &values);
+            let scope = scope(cx, cx.me.settings_for(class[0]), cx.values);
             let scope = if each_group { scope.with("machine", &machine) } else { scope };
             let tree = evaluated(&grouped, cx, &scope, &mut findings);
             let groups = class.iter().map(|g| g.key.clone()).collect();

@@ -61,6 +61,8 @@ pub struct Context<'a> {
     pub lock: &'a Lock,
     /// The engine of text templates.
     pub engine: &'a Engine,
+    /// What plugins of earlier ranks computed, as templates see it.
+    pub values: &'a Node,
     /// This plugin, as it is used.
     pub me: &'a Instance,
 }

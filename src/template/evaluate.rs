@@ -185,7 +185,7 @@ impl Run<'_> {
             let value = self.value(&expression, &node.origin, scope)?;
             return (!value.is_null()).then(|| Node { key: node.key.clone(), ..value });
         }
-        match self.engine.render(text, scope, &node.origin) {
+        match self.engine.fill(&template, text, scope, &node.origin) {
             Ok(text) => {
                 let causes = super::check::causes(&template, scope);
                 Some(Node { data: Data::String(text.into()), causes, ..node.clone_shell() })

@@ -50,8 +50,21 @@ impl Engine {
         scope: &Scope<'_>,
         origin: &Origin,
     ) -> Result<String, Box<Finding>> {
-        let template = compile(text, origin)?;
-        let data = data(&template, scope);
+        self.fill(&compile(text, origin)?, text, scope, origin)
+    }
+
+    /// Returns the text that a template gives which has been parsed.
+    ///
+    /// # Errors
+    /// As [`Engine::render`].
+    pub(super) fn fill(
+        &self,
+        template: &Template,
+        text: &str,
+        scope: &Scope<'_>,
+        origin: &Origin,
+    ) -> Result<String, Box<Finding>> {
+        let data = data(template, scope);
         let context = Context::from(data);
         let mut out = StringOutput::new();
         template
