@@ -39,12 +39,14 @@ fn config(cx: &Context<'_>, model: &Model, group: &Group, out: &mut Contribution
     }
     header(&mut config);
     put(cx, out, group, "/var/lib/kubelet/config.yaml", config, "config");
+    // The kubelet reads only *.conf of that folder, and does not start where the folder is missing.
+    let mut own = Map::new();
     let taints = taints(cx, model, group);
     if !taints.is_empty() {
-        let mut own = Map::from_iter([("registerWithTaints".to_owned(), taints.into())]);
-        header(&mut own);
-        put(cx, out, group, "/var/lib/kubelet/config.d/10-pool.yaml", own, "taints");
+        own.insert("registerWithTaints".to_owned(), taints.into());
     }
+    header(&mut own);
+    put(cx, out, group, "/var/lib/kubelet/config.d/10-pool.conf", own, "taints");
 }
 
 fn header(config: &mut Map<String, Value>) {

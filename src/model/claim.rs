@@ -247,15 +247,17 @@ impl Splitter<'_> {
             return false;
         }
         let Some(writes) = self.cx.writes else { return true };
+        // A patch writes where it points.
+        let patched = body.get("at").and_then(Node::as_str).filter(|_| section.kind == Kind::Patch);
+        let at = patched.and_then(|text| Path::parse(text).ok());
+        let target: Vec<&str> = at.as_ref().map_or_else(|| path.to_vec(), Path::segments);
+        let path = target.as_slice();
         let covered = writes.iter().any(|w| {
-            w.0.len() <= path.len()
-                && w.0
-                    .iter()
-                    .zip(path)
-                    .enumerate()
-                    .all(|(i, (a, b))| a == b || (i == 1 && self.stands_for(a, b)))
+            let fits = |(i, (a, b)): (usize, (&String, &&str))| a == b || (i == 1 && self.stands_for(a, b));
+            w.0.len() <= path.len() && w.0.iter().zip(path).enumerate().all(fits)
         });
-        if own || section.private || covered {
+        let free = section.private && section.kind != Kind::Patch;
+        if own || free || covered {
             return true;
         }
         let help = format!(
@@ -296,6 +298,13 @@ impl Splitter<'_> {
         }
         let group = path.get(1).copied().unwrap_or_default();
         let through = Some(group.to_owned());
+        if path[0] == "stacks" && self.cx.narrowed && self.others_stack(group) {
+            let text = format!("{} contributes to the stack {group}, and is not on there", self.cx.plugin);
+            let finding = self.fatal("merge/outside-pools", text).at(body.key_origin());
+            let help = "write stacks.nodes, which means the stacks of the groups the plugin is on";
+            self.findings.push(finding.help(help));
+            return None;
+        }
         match (path[0], group) {
             ("stacks", "nodes") => Some((full, Some(Arc::clone(self.cx.stacks)), through)),
             (part, "nodes") if GROUPED.contains(&part) => {
@@ -322,6 +331,16 @@ impl Splitter<'_> {
             }
             _ => Some((full, None, None)),
         }
+    }
+
+    /// Whether a stack is that of a group the plugin is not on.
+    fn others_stack(&self, stack: &str) -> bool {
+        let of = |group: &String| match group.strip_prefix("pool:") {
+            Some(pool) => format!("pool-{pool}"),
+            None if group == "controller" => "control-plane".to_owned(),
+            None => group.clone(),
+        };
+        self.cx.groups.iter().any(|g| of(g) == stack) && !self.cx.stacks.iter().any(|s| s == stack)
     }
 
     /// Whether no machines have this name; security groups can have names of their own.
@@ -404,15 +423,20 @@ impl Splitter<'_> {
 
     /// A file that holds a secret is for its owner alone.
     fn secret_modes(&mut self, body: &Node, path: &[&str], section: &Section) -> Option<()> {
-        let secret = section.kind == Kind::File
-            && body.get("fill").and_then(Node::as_bool) == Some(true)
-            && body
-                .get("content")
-                .and_then(Node::as_str)
-                .is_some_and(|text| text.contains("@{secret "));
-        let wide =
-            body.get("mode").and_then(Node::as_str).is_some_and(|mode| !mode.ends_with("00"));
-        if !secret || !wide {
+        let content = body.get("content").and_then(Node::as_str).unwrap_or_default();
+        let filled = body.get("fill").and_then(Node::as_bool) == Some(true);
+        let secret = filled
+            && super::placeholders(content)
+                .any(|(word, name)| word == "secret" || (word == "pki" && name.ends_with(".key")));
+        if secret && matches!(section.kind, Kind::Unit | Kind::DropIn) {
+            let text = format!("{} holds a secret, and everybody on the machine may read units", shown(path));
+            let help = "put it into a file with mode \"0600\", and name that: EnvironmentFile=…";
+            let finding = self.fatal("model/file-wider-than-secret", text).at(body.key_origin()).help(help);
+            self.findings.push(finding);
+            return None;
+        }
+        let wide = body.get("mode").and_then(Node::as_str).is_some_and(|mode| !mode.ends_with("00"));
+        if !secret || section.kind != Kind::File || !wide {
             return Some(());
         }
         let at =

@@ -63,9 +63,19 @@ impl Model {
     #[must_use]
     pub fn merge(&mut self, mut claims: Vec<Claim>, decisions: &mut Decisions) -> Findings {
         // Plain values first: a default then never meets another one that both would yield to it.
-        claims.sort_by(|a, b| {
-            let key = |c: &Claim| (c.claimant.yields, c.claimant.plugin.clone());
-            key(a).cmp(&key(b)).then_with(|| a.path.cmp(&b.path))
+        // Then whoever is preferred, so that a third party's wish finds the decision made.
+        let preferred = |claim: &Claim| {
+            let at = |path: &Path| decisions.prefer.get(path).is_some_and(|p| p.plugin == claim.claimant.plugin);
+            let expanded = claim.groups.iter().flat_map(|groups| groups.iter()).map(|group| {
+                let mut path = claim.path.clone();
+                path.0[1].clone_from(group);
+                path
+            });
+            let mut paths = std::iter::once(claim.path.clone()).chain(expanded);
+            !decisions.prefer.is_empty() && paths.any(|p| at(&p) || generic(&p).is_some_and(|g| at(&g)))
+        };
+        claims.sort_by_cached_key(|c| {
+            (c.claimant.yields, !preferred(c), c.claimant.plugin.clone(), c.path.clone())
         });
         let mut conflicts: BTreeMap<(Path, Name, Name), Conflict> = BTreeMap::new();
         let mut findings = Findings::new();

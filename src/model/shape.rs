@@ -156,12 +156,18 @@ pub const SECTIONS: &[Section] = &[
 /// Places that only cluster.yaml may patch: what a node needs to come up, and the trust it rests on. A
 /// `*` stands for any name, or for the end of one.
 pub const PROTECTED: &[&[&str]] = &[
+    &["apiServer", "flags", "authentication-config"],
+    &["apiServer", "flags", "authorization-config"],
+    &["apiServer", "flags", "client-ca-file"],
+    &["apiServer", "flags", "etcd-*"],
+    &["apiServer", "flags", "service-account-*"],
+    &["apiServer", "flags", "tls-*"],
     &["machines", "*", "files", "/etc/kaws/*"],
+    &["machines", "*", "files", "/etc/kubernetes/pki/*"],
     &["machines", "*", "files", "/opt/kaws/*"],
     &["machines", "*", "units", "kaws*"],
-    &["pki", "authorities", "etcd-ca"],
-    &["pki", "authorities", "front-proxy-ca"],
-    &["pki", "authorities", "kubernetes-ca"],
+    &["pki", "authorities", "*"],
+    &["pki", "certificates", "*"],
     &[
         "stacks",
         "*",

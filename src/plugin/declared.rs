@@ -305,6 +305,7 @@ fn resolve_text(
         }
         pin.data = Data::String(format!("{}/{name}", cx.me.name).into());
     }
+    let raw = map.contains_key("file");
     if let Some(named) = map.remove("file") {
         let path = format!("files/{}", named.as_str().unwrap_or_default());
         match package.files.get(&path) {
@@ -338,7 +339,7 @@ fn resolve_text(
             }
             Err(finding) => findings.push(finding.by(&cx.me.name)),
         }
-    } else if let Some(content) = map.get("content").cloned() {
+    } else if let Some(content) = map.get("content").filter(|_| !raw).cloned() {
         mark_filled(map, content.as_str().unwrap_or_default(), &content);
     }
     body

@@ -144,6 +144,10 @@ impl Finish<'_> {
         let text = bytes
             .and_then(|b| String::from_utf8(b).map_err(|_| "it is not text in UTF-8".to_owned()));
         match text {
+            Ok(content) if crate::model::has_placeholder(&content) => {
+                let text = format!("the file `{path}` holds what looks like a placeholder that nodes fill in");
+                self.findings.push(Finding::fatal("model/unfilled", text).at(&origin));
+            }
             Ok(content) => {
                 let name = path.rsplit('/').next().unwrap_or(path).to_owned();
                 let hash = crate::value::sha256(content.as_bytes());

@@ -153,8 +153,8 @@ pub const HELPERS: &[Helper] = &[
         (r#"indent 2 "a""#, r#""a""#),
         (2, 2),
         |a| {
-            let pad = " "
-                .repeat(usize::try_from(int(&a[0])?).map_err(|_| "a negative number".to_owned())?);
+            let width = usize::try_from(int(&a[0])?).ok().filter(|n| *n <= 200).ok_or("N is from 0 to 200")?;
+            let pad = " ".repeat(width);
             Ok(text(&a[1])?.trim_end().replace('\n', &format!("\n{pad}")).into())
         },
     ),
@@ -420,7 +420,14 @@ fn cidr_subnet(a: &[Value]) -> Result<Value, String> {
     let fail = || format!("{net} has no subnet {n} with {bits} more bits");
     let bits = u8::try_from(bits).map_err(|_| fail())?;
     let n = usize::try_from(n).map_err(|_| fail())?;
-    let subnet = net.subnets(net.prefix_len().saturating_add(bits)).ok().and_then(|mut s| s.nth(n));
+    let prefix = net.prefix_len().checked_add(bits).filter(|p| *p <= 32).ok_or_else(fail)?;
+    // Computed, not counted: a setting can ask for the last of four thousand million.
+    let step = 1_u64 << (32 - u32::from(prefix));
+    let n = u64::try_from(n).map_err(|_| fail())?;
+    let start = u64::from(u32::from(net.network())).saturating_add(n.saturating_mul(step));
+    let inside = n < 1_u64 << u32::from(bits);
+    let address = u32::try_from(start).ok().filter(|_| inside);
+    let subnet = address.and_then(|a| Ipv4Net::new(Ipv4Addr::from(a), prefix).ok());
     subnet.map(|s| s.to_string().into()).ok_or_else(fail)
 }
 
