@@ -110,10 +110,10 @@ pub fn write(
     tree.put(JOURNAL, format!("files:\n{journal}").as_bytes(), false)?;
     let paths: Vec<&String> =
         plan.changed.iter().chain(&plan.new).filter(|p| *p != MANIFEST).collect();
-    tree.put_all(&paths, artifacts)?;
     for path in &plan.gone {
         tree.remove(path)?;
     }
+    tree.put_all(&paths, artifacts)?;
     tree.put(MANIFEST, manifest.as_bytes(), false)?;
     tree.remove(JOURNAL)?;
     Ok(plan)
@@ -188,12 +188,21 @@ fn plan(
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 written.new.push(path.clone());
             }
+            // What kaws wrote in another shape goes first: a file where a folder is needed, or the reverse.
             Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
-                return Err(Error::Foreign { path: full });
+                let blocked = known
+                    .iter()
+                    .any(|k| path.starts_with(&format!("{k}/")) && !artifacts.contains_key(k));
+                if !blocked {
+                    return Err(Error::Foreign { path: full });
+                }
+                written.new.push(path.clone());
             }
-            Err(source) if full.is_dir() => {
-                let _ = source;
-                return Err(Error::Foreign { path: full });
+            Err(_) if full.is_dir() => {
+                if !only_known(&full, out, known) {
+                    return Err(Error::Foreign { path: full });
+                }
+                written.new.push(path.clone());
             }
             Err(source) => return Err(Error::Io { path: full, source }),
         }
@@ -206,6 +215,18 @@ fn plan(
     let gone = known.iter().filter(|p| !artifacts.contains_key(*p) && out.join(p).is_file());
     written.gone = gone.cloned().collect();
     Ok(written)
+}
+
+/// Whether a folder holds nothing but files that kaws wrote.
+fn only_known(folder: &Path, out: &Path, known: &BTreeSet<String>) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().all(|entry| {
+        let path = entry.path();
+        if path.is_dir() {
+            return only_known(&path, out, known);
+        }
+        path.strip_prefix(out).is_ok_and(|p| known.contains(p.to_string_lossy().as_ref()))
+    })
 }
 
 struct Tree<'a> {

@@ -66,6 +66,48 @@ pub fn camel(words: &str) -> String {
     out
 }
 
+/// Ends of keys under which secrets stand.
+const SECRET_WORDS: [&str; 10] = [
+    "password",
+    "passwd",
+    "pw",
+    "passphrase",
+    "secret",
+    "token",
+    "apikey",
+    "privatekey",
+    "secretkey",
+    "credentials",
+];
+
+/// Returns whether secrets usually stand under `key`, whatever its case and separators.
+#[must_use]
+pub fn is_secret_key(key: &str) -> bool {
+    let plain: String =
+        key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let plain = plain.strip_suffix('s').filter(|p| !p.ends_with('s')).unwrap_or(&plain);
+    SECRET_WORDS.iter().any(|word| plain.ends_with(word.trim_end_matches('s')))
+}
+
+/// Returns whether a line of a file seems to hold a secret written out, and so must not be printed.
+#[must_use]
+pub fn holds_secret(line: &str) -> bool {
+    line.match_indices(':').any(|(at, _)| {
+        let word = |c: char| c.is_ascii_alphanumeric() || "_-$".contains(c);
+        let key = line[..at]
+            .trim_end_matches(['"', '\''])
+            .rsplit(|c: char| !word(c))
+            .next()
+            .unwrap_or_default();
+        let value = line[at + 1..].trim_start();
+        let written = !value.is_empty()
+            && !value.starts_with(['{', '#', '|', '>'])
+            && !value.starts_with("\"{{");
+        // What begins with `$` names a secret, and is none.
+        !key.is_empty() && !key.starts_with('$') && is_secret_key(key) && written
+    })
+}
+
 /// Returns the candidate that `word` was most likely meant to be.
 ///
 /// At most three edits away, and fewer than the word is long; ties go to the first in order.
@@ -99,6 +141,19 @@ mod tests {
     fn camel_keeps_every_letter_and_digit() {
         assert_eq!(camel("acme-agent.QueueArn"), "AcmeAgentQueueArn");
         assert_eq!(camel("image/ubuntu-24.04/amd64"), "ImageUbuntu2404Amd64");
+    }
+
+    #[test]
+    fn lines_with_secrets_are_told() {
+        for line in
+            ["password: hunter2", "a: {clientSecret: hunter2}", "tokens: [x]", "  api-key: '12'"]
+        {
+            assert!(holds_secret(line), "{line}");
+        }
+        for line in ["clientSecret: {$secret: a}", "token:", "name: x", "secrets: {}", "# note: x"]
+        {
+            assert!(!holds_secret(line), "{line}");
+        }
     }
 
     #[test]

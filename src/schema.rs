@@ -161,7 +161,12 @@ fn words(
     of: &Asked<'_>,
 ) -> (&'static str, String, Option<String>) {
     use ValidationErrorKind as Kind;
-    let shown = shown(here);
+    let secret = of.schema.is_some_and(|s| s.get("x-secret").is_some());
+    let shown = if secret || of.key.is_some_and(|k| crate::name::is_secret_key(k)) {
+        "…".to_owned()
+    } else {
+        shown(here)
+    };
     let limit = |what: &str, limit: &dyn std::fmt::Display| {
         ("range", format!("`{shown}` {what} {limit}"), None)
     };

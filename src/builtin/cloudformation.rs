@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::finding::Outcome;
+use crate::finding::{Finding, Findings, Outcome};
 use crate::model::{
-    Entity, Model, dangling_outputs, derived_parameters, output, parameter_name, stack_edges,
-    stack_order,
+    Entity, Model, dangling_outputs, derived_parameters, output, parameter_clashes, parameter_name,
+    stack_edges, stack_order,
 };
 use crate::origin::{Origin, SourceFile};
 use crate::plugin::{Artifact, Artifacts, Context, Plugin, Rendering};
@@ -31,6 +31,8 @@ impl Plugin for CloudFormation {
             }
             let after: Vec<&String> =
                 edges.get(stack).map(|e| e.keys().collect()).unwrap_or_default();
+            findings.extend(raw_words(model, stack));
+            findings.extend(parameter_clashes(model, stack));
             let text = template(cx, model, stack, &after);
             made.insert(format!("stacks/{stack}.yaml"), Artifact::text(&cx.me.name, &text));
         }
@@ -77,6 +79,37 @@ fn template(cx: &Context<'_>, model: &Model, stack: &str, after: &[&String]) -> 
     let style = Style { first_keys: &first_keys, short_tags: true, note_column: 56 };
     let body = write(&Node::new(Data::Map(root), nowhere), &style);
     format!("{}{body}", head(cx, model, stack))
+}
+
+/// Returns a finding for each word of kaws's own that CloudFormation would take literally: secrets and
+/// keys are filled in on nodes, and templates are no place for them.
+fn raw_words(model: &Model, stack: &str) -> Findings {
+    let mut findings = Findings::new();
+    let known = ["$output", "$lock", "$type", "$source"];
+    model.walk(&["stacks", stack], &mut |path, entity| {
+        entity.body.walk(&mut |part| {
+            let word = part
+                .as_map()
+                .into_iter()
+                .flatten()
+                .find(|(key, _)| key.starts_with('$') && !known.contains(&key.as_str()));
+            let text = part
+                .as_str()
+                .filter(|text| crate::model::has_placeholder(text) && path[2] != "description");
+            let userdata = path.last() == Some(&"LaunchTemplate");
+            let shown = word.map(|(key, _)| key.as_str()).or(text.filter(|_| !userdata));
+            if let Some(shown) = shown {
+                let text = format!("`{shown}` means nothing to CloudFormation");
+                let finding = Finding::fatal("model/raw-word", text)
+                    .at(&part.origin)
+                    .by(&entity.owners[0].plugin);
+                findings.push(finding.help(
+                    "in stacks there are {$output: stack.Name}, alone, and {$lock: image/…}",
+                ));
+            }
+        });
+    });
+    findings
 }
 
 /// What a reader of the file needs to know first.
@@ -148,7 +181,9 @@ fn lowered(body: &Node, model: &Model, stack: &str) -> Node {
         if let Some(name) = part.sole("$output").and_then(Node::as_str) {
             let own = name.split_once('.').is_some_and(|(other, _)| other == stack);
             if own {
-                return output(model, name).and_then(|o| o.body.get("Value")).cloned();
+                let value = output(model, name).and_then(|o| o.body.get("Value"));
+                // An output that is made of others is lowered as well; one of itself is what it was.
+                return value.map(|v| if v == part { v.clone() } else { lowered(v, model, stack) });
             }
             return Some(Node::from_value(json!({"Ref": parameter_name(name)}), &part.origin));
         }

@@ -4,26 +4,33 @@ use ipnet::Ipv4Net;
 
 use super::{ApiScheme, Cluster, IpFamily, Nat, Partition, Volume, VolumeType, instance_arch};
 use crate::finding::{Finding, Findings};
-use crate::name::did_you_mean;
+use crate::name::{did_you_mean, is_secret_key};
 use crate::origin::Origin;
 use crate::value::{Node, Path};
 
 /// The Kubernetes minors that kaws renders.
 const MINORS: std::ops::RangeInclusive<u32> = 34..=37;
 
-/// Ends of keys under which secrets stand.
-pub const SECRET_WORDS: [&str; 10] = [
-    "password",
-    "passwd",
-    "pw",
-    "passphrase",
-    "secret",
-    "token",
-    "apikey",
-    "privatekey",
-    "secretkey",
-    "credentials",
-];
+/// Returns the values in a plugin's own settings file that look like secrets written out.
+#[must_use]
+pub fn secrets_in(node: &Node, prefix: &[&str], accept: &dyn Fn(&str) -> bool) -> Findings {
+    let mut path: Vec<String> = prefix.iter().map(|s| (*s).to_owned()).collect();
+    let mut found = Vec::new();
+    plain_secrets(node, &mut path, &mut found);
+    let shown = found.into_iter().map(|(path, origin)| (Path(path).to_string(), origin));
+    shown
+        .filter(|(path, _)| !accept(path))
+        .map(|(path, origin)| plain_secret(&path, &origin))
+        .collect()
+}
+
+fn plain_secret(path: &str, origin: &Origin) -> Finding {
+    Finding::fatal("config/plain-secret", format!("{path} looks like a secret written out"))
+        // The line holds it: it goes to no terminal and no log.
+        .at(&origin.hidden())
+        .help("write {$secret: NAME}: the value is set when the cluster is deployed")
+        .help(format!("if it is none, allow it with the reason:\n\n    accept:\n      {path}: why"))
+}
 
 /// Returns all findings on `cluster`, which `node` is the text of.
 #[must_use]
@@ -35,6 +42,8 @@ pub fn check(cluster: &Cluster, node: &Node) -> Findings {
     cx.existing_vpc();
     cx.api();
     cx.machines();
+    cx.names();
+    cx.timeouts();
     cx.secrets();
     cx.findings
 }
@@ -231,6 +240,13 @@ impl Check<'_> {
                 }
             }
         }
+        self.subnets_apart();
+        let zone = &network.private_zone;
+        if zone.id.is_some() && zone.name.is_none() {
+            let at = self.origin(&["network", "privateZone", "id"]);
+            let text = "an existing private zone needs its name: records are created in it";
+            self.push(Finding::fatal("config/needs", text).at(&at));
+        }
         let public = exists && (self.cluster.api.scheme.internet_facing());
         for zone in network.zones.iter().filter(|_| exists) {
             let kinds = [
@@ -246,6 +262,32 @@ impl Check<'_> {
                     );
                     self.push(Finding::fatal("network/subnets", text).at(&at).help(help));
                 }
+            }
+        }
+    }
+
+    /// Subnets that kaws creates, chosen or written, share no addresses.
+    fn subnets_apart(&mut self) {
+        let network = &self.cluster.network;
+        if network.vpc.id.is_some() {
+            return;
+        }
+        let zones = 0..network.zones.len();
+        let private = zones.clone().filter_map(|i| Some(("private", i, network.private_cidr(i)?)));
+        let all: Vec<_> = private
+            .chain(zones.filter_map(|i| Some(("public", i, network.public_cidr(i)?))))
+            .collect();
+        for (n, (kind, i, cidr)) in all.iter().enumerate() {
+            let other =
+                all[..n].iter().find(|(.., other)| other.contains(cidr) || cidr.contains(other));
+            if let Some((other_kind, j, other)) = other {
+                let zones = &network.zones;
+                let text = format!(
+                    "the {kind} subnet {cidr} of {} and the {other_kind} subnet {other} of {} share addresses",
+                    zones[*i], zones[*j]
+                );
+                let written = self.origin(&["network", "subnets"]);
+                self.push(Finding::fatal("network/overlap", text).at(&written));
             }
         }
     }
@@ -331,6 +373,57 @@ impl Check<'_> {
         }
     }
 
+    /// Names that AWS limits: buckets to 63 characters, roles to 64.
+    fn names(&mut self) {
+        let bucket = self.cluster.issuer_bucket();
+        if bucket.len() > 63 {
+            let text =
+                format!("the bucket {bucket} has {} characters, and AWS allows 63", bucket.len());
+            let finding = Finding::fatal("config/name-length", text).at(&self.origin(&["name"]));
+            self.push(finding.help("give the cluster a shorter name"));
+        }
+        let Some(prefix) = &self.cluster.iam.prefix else { return };
+        for pool in self.cluster.node_pools.keys() {
+            let role = format!("{prefix}{}-{pool}", self.cluster.name);
+            if role.len() > 64 {
+                let text =
+                    format!("the role {role} has {} characters, and AWS allows 64", role.len());
+                let at = self
+                    .node
+                    .at(&["nodePools", pool])
+                    .map_or(&self.node.origin, Node::key_origin)
+                    .clone();
+                self.push(
+                    Finding::fatal("config/name-length", text)
+                        .at(&at)
+                        .help("give the pool a shorter name"),
+                );
+            }
+        }
+    }
+
+    /// CloudFormation waits at most an hour for a machine that it replaces.
+    fn timeouts(&mut self) {
+        let cluster = self.cluster;
+        let mut all = vec![
+            (&cluster.etcd.timeout, vec!["etcd", "timeout"]),
+            (&cluster.control_plane.timeout, vec!["controlPlane", "timeout"]),
+        ];
+        all.extend(
+            cluster
+                .node_pools
+                .iter()
+                .map(|(name, p)| (&p.timeout, vec!["nodePools", name, "timeout"])),
+        );
+        for (timeout, path) in all {
+            if timeout.seconds() > 3_600 {
+                let text =
+                    format!("{} is longer than the hour that CloudFormation waits", timeout.0);
+                self.push(Finding::fatal("config/timeout", text).at(&self.origin(&path)));
+            }
+        }
+    }
+
     fn architecture(&mut self, name: &str, pool: &super::NodePool) {
         let wanted = pool.architecture.unwrap_or_else(|| instance_arch(&pool.instance_types[0]));
         for (i, kind) in pool.instance_types.iter().enumerate() {
@@ -361,42 +454,17 @@ impl Check<'_> {
     }
 
     fn secrets(&mut self) {
-        let accept = &self.cluster.accept;
-        let mut found = Vec::new();
-        plain_secrets(self.node, &mut Vec::new(), &mut found);
-        for (path, origin) in found {
-            let path = Path(path).to_string();
-            if accept.contains_key(&path) || path.starts_with("accept") {
-                continue;
-            }
-            let finding = Finding::fatal(
-                "config/plain-secret",
-                format!("{path} looks like a secret written out"),
-            )
-            // The line holds it: it goes to no terminal and no log.
-            .at(&origin.hidden())
-            .help("write {$secret: NAME}: the value is set when the cluster is deployed")
-            .help(format!(
-                "if it is none, allow it with the reason:\n\n    accept:\n      {path}: why"
-            ));
-            self.push(finding);
-        }
+        let accept =
+            |path: &str| self.cluster.accept.contains_key(path) || path.starts_with("accept");
+        let found = secrets_in(self.node, &[], &accept);
+        self.findings.extend(found);
     }
-}
-
-/// Returns whether secrets usually stand under `key`.
-#[must_use]
-pub fn is_secret_key(key: &str) -> bool {
-    let plain: String =
-        key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    SECRET_WORDS.iter().any(|word| plain.ends_with(word))
 }
 
 fn plain_secrets(node: &Node, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Origin)>) {
     for (key, value) in node.as_map().into_iter().flatten() {
         path.push(key.clone());
-        let literal = value.as_str().is_some_and(|text| !text.is_empty());
-        if literal && is_secret_key(key) && !key.starts_with('$') {
+        if is_secret_key(key) && !key.starts_with('$') && holds_literal(value) {
             found.push((path.clone(), value.origin.clone()));
         }
         plain_secrets(value, path, found);
@@ -406,6 +474,16 @@ fn plain_secrets(node: &Node, path: &mut Vec<String>, found: &mut Vec<(Vec<Strin
         path.push(i.to_string());
         plain_secrets(item, path, found);
         path.pop();
+    }
+}
+
+/// Whether a value is written out: a text or number, or a list of such.
+fn holds_literal(value: &Node) -> bool {
+    match &value.data {
+        crate::value::Data::String(text) => !text.is_empty(),
+        crate::value::Data::Number(_) => true,
+        crate::value::Data::List(items) => items.iter().any(holds_literal),
+        _ => false,
     }
 }
 

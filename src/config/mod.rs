@@ -10,7 +10,7 @@ mod network;
 mod nodes;
 mod units;
 
-pub use check::{SECRET_WORDS, check, is_secret_key};
+pub use check::{check, secrets_in};
 pub use groups::{Arch, Group, Role, groups, instance_arch};
 pub use network::{Api, ApiScheme, IpFamily, Nat, Network, PrivateZone, Subnet, Subnets, Vpc};
 pub use nodes::{

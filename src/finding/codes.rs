@@ -57,6 +57,10 @@ pub const CODES: &[Code] = &[
         "config/kubernetes-version",
         "kaws renders Kubernetes 1.34 to 1.37. Newer minors may have removed flags that are still set here.",
     ),
+    code(
+        "config/name-length",
+        "A name that is made of the cluster's becomes longer than AWS allows.",
+    ),
     code("config/needs", "A setting is missing that another one asks for."),
     code(
         "config/one-controller",
@@ -69,10 +73,25 @@ pub const CODES: &[Code] = &[
     ),
     code("config/pool-size", "A pool's smallest size is larger than its largest."),
     code("config/stale-accept", "An entry of `accept:` silences nothing."),
+    code("config/timeout", "CloudFormation waits at most an hour for a replaced machine."),
     code(
         "config/zone",
         "A zone is not in the region, is named twice, or is not among the cluster's zones.",
     ),
+    code(
+        "limits/managed-policies",
+        "AWS attaches 10 managed policies to a role by default, 20 on request.",
+    ),
+    code("limits/outputs", "CloudFormation allows 200 outputs a template."),
+    code("limits/parameters", "CloudFormation allows 200 parameters a template."),
+    code("limits/policy-size", "A role's inline policies may hold 10,240 characters."),
+    code("limits/resources", "CloudFormation allows 500 resources a template."),
+    code("limits/security-group-rules", "AWS allows 60 inbound rules a security group by default."),
+    code(
+        "limits/template-size",
+        "A template may hold 1,000,000 bytes in S3, 51,200 when sent inline, as the state stack is.",
+    ),
+    code("limits/user-data", "EC2 takes 16,384 bytes of user data."),
     code(
         "lock/newer",
         "kaws.lock was written by a newer kaws. Use that release: an older one could render less than was reviewed.",
@@ -85,20 +104,6 @@ pub const CODES: &[Code] = &[
         "lock/unresolved",
         "Something fetched from outside has no entry in kaws.lock. Rendering goes on; --locked refuses.",
     ),
-    code("limits/parameters", "CloudFormation allows 200 parameters a template."),
-    code("limits/outputs", "CloudFormation allows 200 outputs a template."),
-    code("limits/policy-size", "A role's inline policies may hold 10,240 characters."),
-    code(
-        "limits/managed-policies",
-        "AWS attaches 10 managed policies to a role by default, 20 on request.",
-    ),
-    code("limits/resources", "CloudFormation allows 500 resources a template."),
-    code("limits/security-group-rules", "AWS allows 60 inbound rules a security group by default."),
-    code(
-        "limits/template-size",
-        "A template may hold 1,000,000 bytes in S3, 51,200 when sent inline, as the state stack is.",
-    ),
-    code("limits/user-data", "EC2 takes 16,384 bytes of user data."),
     code(
         "merge/conflict",
         "Two plugins want different values for one entity. Make them equal, say in `prefer:` whose is right, or patch it under `customise:`.",
@@ -128,24 +133,33 @@ pub const CODES: &[Code] = &[
         "model/name",
         "The key of an entity is no name of its kind: a path, a unit, a flag, a logical id.",
     ),
+    code(
+        "model/parameter-clash",
+        "Two references make one parameter's name, or a parameter has the name of a resource. Rename an output, or the resource.",
+    ),
     code("model/pin", "A file names a pin that its plugin's manifest does not have."),
+    code(
+        "model/raw-word",
+        "A word of kaws's own stands where CloudFormation would take it literally. Secrets and keys are filled in on nodes, and never in templates.",
+    ),
     code(
         "model/render-scope",
         "In render a plugin may add to machines, stacks, manifests and values only: everything else is intent, and belongs to initialise.",
     ),
     code("model/rule-source", "A security group's rule names a group that is not there."),
+    code("model/rule", "A security group's rule that AWS would refuse: its ports or its source."),
     code("model/source", "A file, unit or drop-in has exactly one source of its bytes."),
     code(
         "model/stack-cycle",
         "Stacks need each other's outputs in a circle, so none can be first. Use a tag condition or a name pattern in the policy that closes it.",
     ),
     code(
-        "model/unknown-group",
-        "The cluster has no such group of machines. Groups are etcd, controller, worker, pool:NAME, and `nodes` for those the plugin is on.",
-    ),
-    code(
         "model/unfilled",
         "Text that comes from a setting or a file looks like a placeholder that nodes fill in. Data is never expanded.",
+    ),
+    code(
+        "model/unknown-group",
+        "The cluster has no such group of machines. Groups are etcd, controller, worker, pool:NAME, and `nodes` for those the plugin is on.",
     ),
     code(
         "network/overlap",
@@ -199,13 +213,13 @@ pub const CODES: &[Code] = &[
         "Native code stands in the kaws binary, for its own plugins. Yours can be declared in plugin.yaml.",
     ),
     code("plugin/nodes", "A plugin is to run on nodes that its manifest does not offer."),
+    code("plugin/schema", "A plugin's schema of its settings is no JSON Schema."),
     code("plugin/slot", "Two plugins that are on provide the same thing, and only one can."),
     code(
         "plugin/unknown",
         "No plugin has this name: not in plugins/, not in a folder of pluginDirs or --plugin-dir, not among the built-in and contrib ones.",
     ),
     code("plugin/version", "A plugin asks for another release of kaws."),
-    code("plugin/schema", "A plugin's schema of its settings is no JSON Schema."),
     code("policy/open-ingress", "A rule lets the whole internet in."),
     code(
         "policy/public-bucket",
@@ -213,12 +227,16 @@ pub const CODES: &[Code] = &[
     ),
     code("policy/unencrypted-volume", "A volume without encryption."),
     code("policy/wildcard-action", "A statement allows every action, of a service or of all."),
+    code(
+        "template/duplicate-key",
+        "Two keys of one map come out the same, and one value would be lost.",
+    ),
     code("template/each", "`$each` goes over something that is neither a list nor a map."),
+    code("template/failed", "A template could not be evaluated."),
     code(
         "template/null",
         "A path in a text is null. Give the setting a default, or guard the text with `$when` or {{#if}}.",
     ),
-    code("template/failed", "A template could not be evaluated."),
     code(
         "template/secret",
         "A plugin names a secret that its manifest does not declare, or that is another plugin's.",
@@ -232,6 +250,10 @@ pub const CODES: &[Code] = &[
         "No helper has this name: `kaws explain` does not list it, the reference page Helpers does.",
     ),
     code("template/unknown-path", "A template names something that no schema has."),
+    code(
+        "template/unknown-word",
+        "Words that begin with `$` are kaws's own, and this is none. Data with such keys stands in `$literal`.",
+    ),
     code(
         "yaml/ambiguous-number",
         "YAML 1.1 and 1.2 read this number differently (0644 is 420 or 644). Quotes make it text.",

@@ -28,7 +28,8 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
     places.extend(finding.related.iter().map(|(origin, label)| (origin, Some(label.as_str()))));
     // Places in one file are shown together; places without text are notes.
     let mut shown: Vec<&Origin> = Vec::new();
-    for (origin, _) in places.iter().filter(|(o, _)| o.has_text()) {
+    let shows = |origin: &Origin| origin.has_text() && !crate::name::holds_secret(line_of(origin));
+    for (origin, _) in places.iter().filter(|(o, _)| shows(o)) {
         if shown.iter().any(|s| s.file() == origin.file()) {
             continue;
         }
@@ -44,7 +45,7 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
         }
         group = group.element(snippet);
     }
-    for (origin, label) in places.iter().filter(|(o, _)| !o.has_text()) {
+    for (origin, label) in places.iter().filter(|(o, _)| !shows(o)) {
         let label = label.map(|l| format!(": {l}")).unwrap_or_default();
         group = group.element(Level::NOTE.no_name().message(format!("at {origin}{label}")));
     }
@@ -57,6 +58,14 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
     // Empty lines of a help are indented like the others: nobody sees that but editors and diffs.
     let text = renderer.render(&[group]);
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// Returns the whole line a place is in.
+fn line_of(origin: &Origin) -> &str {
+    let text = origin.file().text.as_str();
+    let at = origin.range().start;
+    let start = text[..at].rfind('\n').map_or(0, |p| p + 1);
+    &text[start..text[at..].find('\n').map_or(text.len(), |p| at + p)]
 }
 
 /// Returns the part of a place that lies on its first line: carets under ten lines help nobody.

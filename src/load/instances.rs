@@ -192,6 +192,8 @@ fn written_settings(
             return Ok(inline);
         }
     };
+    let accept = |path: &str| cx.config.accept.contains_key(path);
+    findings.extend(crate::config::secrets_in(&beside, &["config", name], &accept));
     if let Some(inline) = &inline {
         let finding =
             Finding::fatal("config/clash", format!("the settings of {name} stand in two files"))

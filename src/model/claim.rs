@@ -253,7 +253,9 @@ impl Splitter<'_> {
         let target: Vec<&str> = at.as_ref().map_or_else(|| path.to_vec(), Path::segments);
         let path = target.as_slice();
         let covered = writes.iter().any(|w| {
-            let fits = |(i, (a, b)): (usize, (&String, &&str))| a == b || (i == 1 && self.stands_for(a, b));
+            let fits = |(i, (a, b)): (usize, (&String, &&str))| {
+                a == b || (i == 1 && self.stands_for(a, b))
+            };
             w.0.len() <= path.len() && w.0.iter().zip(path).enumerate().all(fits)
         });
         let free = section.private && section.kind != Kind::Patch;
@@ -299,7 +301,8 @@ impl Splitter<'_> {
         let group = path.get(1).copied().unwrap_or_default();
         let through = Some(group.to_owned());
         if path[0] == "stacks" && self.cx.narrowed && self.others_stack(group) {
-            let text = format!("{} contributes to the stack {group}, and is not on there", self.cx.plugin);
+            let text =
+                format!("{} contributes to the stack {group}, and is not on there", self.cx.plugin);
             let finding = self.fatal("merge/outside-pools", text).at(body.key_origin());
             let help = "write stacks.nodes, which means the stacks of the groups the plugin is on";
             self.findings.push(finding.help(help));
@@ -429,13 +432,18 @@ impl Splitter<'_> {
             && super::placeholders(content)
                 .any(|(word, name)| word == "secret" || (word == "pki" && name.ends_with(".key")));
         if secret && matches!(section.kind, Kind::Unit | Kind::DropIn) {
-            let text = format!("{} holds a secret, and everybody on the machine may read units", shown(path));
+            let text = format!(
+                "{} holds a secret, and everybody on the machine may read units",
+                shown(path)
+            );
             let help = "put it into a file with mode \"0600\", and name that: EnvironmentFile=…";
-            let finding = self.fatal("model/file-wider-than-secret", text).at(body.key_origin()).help(help);
+            let finding =
+                self.fatal("model/file-wider-than-secret", text).at(body.key_origin()).help(help);
             self.findings.push(finding);
             return None;
         }
-        let wide = body.get("mode").and_then(Node::as_str).is_some_and(|mode| !mode.ends_with("00"));
+        let wide =
+            body.get("mode").and_then(Node::as_str).is_some_and(|mode| !mode.ends_with("00"));
         if !secret || section.kind != Kind::File || !wide {
             return Some(());
         }

@@ -10,6 +10,9 @@ use crate::name::Name;
 use crate::origin::Origin;
 use crate::value::{Data, Node, Path, first_difference};
 
+/// Why a claim yielded to a preference.
+pub const PREFERRED: &str = "cluster.yaml prefers the other";
+
 /// Whose value is right at one path.
 #[derive(Clone, Debug)]
 pub struct Preference {
@@ -26,21 +29,17 @@ pub struct Decisions {
     pub prefer: BTreeMap<Path, Preference>,
     /// Paths that a patch of `cluster.yaml` replaces or removes as a whole: conflicts there are settled.
     pub settled: BTreeSet<Path>,
-    /// Entries of `prefer:` that decided something.
-    pub used: BTreeSet<Path>,
 }
 
 impl Decisions {
     /// Returns the preference at `path`; `worker` stands for all pools.
-    fn at(&mut self, path: &Path) -> Option<Name> {
+    fn at(&self, path: &Path) -> Option<Name> {
         let worker = generic(path);
         let key = [Some(path.clone()), worker]
             .into_iter()
             .flatten()
             .find(|p| self.prefer.contains_key(p))?;
-        let plugin = self.prefer[&key].plugin.clone();
-        self.used.insert(key);
-        Some(plugin)
+        Some(self.prefer[&key].plugin.clone())
     }
 
     fn settles(&self, path: &Path) -> bool {
@@ -65,14 +64,17 @@ impl Model {
         // Plain values first: a default then never meets another one that both would yield to it.
         // Then whoever is preferred, so that a third party's wish finds the decision made.
         let preferred = |claim: &Claim| {
-            let at = |path: &Path| decisions.prefer.get(path).is_some_and(|p| p.plugin == claim.claimant.plugin);
+            let at = |path: &Path| {
+                decisions.prefer.get(path).is_some_and(|p| p.plugin == claim.claimant.plugin)
+            };
             let expanded = claim.groups.iter().flat_map(|groups| groups.iter()).map(|group| {
                 let mut path = claim.path.clone();
                 path.0[1].clone_from(group);
                 path
             });
             let mut paths = std::iter::once(claim.path.clone()).chain(expanded);
-            !decisions.prefer.is_empty() && paths.any(|p| at(&p) || generic(&p).is_some_and(|g| at(&g)))
+            !decisions.prefer.is_empty()
+                && paths.any(|p| at(&p) || generic(&p).is_some_and(|g| at(&g)))
         };
         claims.sort_by_cached_key(|c| {
             (c.claimant.yields, !preferred(c), c.claimant.plugin.clone(), c.path.clone())
@@ -195,17 +197,11 @@ fn decide(
             Some(name) if name == claimant.plugin => {
                 let owners = std::mem::replace(&mut entity.owners, vec![Arc::clone(claimant)]);
                 entity.body = Arc::clone(&claimant.body);
-                entity
-                    .history()
-                    .yielded
-                    .extend(owners.into_iter().map(|o| (o, "cluster.yaml prefers the other")));
+                entity.history().yielded.extend(owners.into_iter().map(|o| (o, PREFERRED)));
                 return None;
             }
             Some(name) if holds(&name) => {
-                entity
-                    .history()
-                    .yielded
-                    .push((Arc::clone(claimant), "cluster.yaml prefers the other"));
+                entity.history().yielded.push((Arc::clone(claimant), PREFERRED));
                 return None;
             }
             _ => {}

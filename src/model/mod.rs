@@ -17,12 +17,12 @@ mod tree;
 pub use claim::{Claim, GROUPED, Split, claim_at, split};
 pub use entities::{File, HostVolume as HostVolumeForm, Kind, Pin, Release, Rule};
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
-pub use merge::{Decisions, Preference};
+pub use merge::{Decisions, PREFERRED, Preference};
 pub use patch::{AppliedPatch, Op, Patch};
 pub use shape::{PROTECTED, SECTIONS, Section, contribution_schema, section_of};
 pub use stacks::{
-    Derived, Edges, dangling_outputs, derived_parameters, output, parameter_name, stack_edges,
-    stack_order,
+    Derived, Edges, dangling_outputs, derived_parameters, output, parameter_clashes,
+    parameter_name, stack_edges, stack_order,
 };
 pub use tree::{Branch, Claimant, Entity, Model, Stage};
 

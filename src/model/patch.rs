@@ -354,9 +354,10 @@ fn fits(body: &Node, path: &[String], patch: &Patch) -> Result<(), Box<Finding>>
     let wording =
         crate::schema::Wording { area: "model", subject: "the entity", label: None, source: None };
     let found = section.kind.schema().check(body, &wording);
-    let Some(first) = found.into_iter().next() else { return Ok(()) };
-    let text =
-        format!("the patch {} leaves what cannot be there: {}", patch.own_name(), first.message);
+    let said = found.into_iter().next().map(|f| f.message);
+    let named = || super::naming::wrong(section.kind, &segments, body).map(|(_, text, _)| text);
+    let Some(first) = said.or_else(named) else { return Ok(()) };
+    let text = format!("the patch {} leaves what cannot be there: {}", patch.own_name(), first);
     Err(Box::new(patch.fatal("patch/value", text)))
 }
 

@@ -59,6 +59,21 @@ pub fn derived_parameters(model: &Model, stack: &str) -> BTreeMap<String, Derive
             });
         }
     }
+    // A parameter that is written out can say where its value comes from.
+    for (name, entity) in model.entities(&["stacks", stack, "parameters"]) {
+        let Some(source) = entity.body.get("$source") else { continue };
+        for word in ["$output", "$lock"] {
+            if let Some(from) = source.sole(word).and_then(Node::as_str) {
+                let kind =
+                    entity.body.get("Type").and_then(Node::as_str).unwrap_or("String").to_owned();
+                let owners = entity.owner_names().into_iter().map(str::to_owned).collect();
+                all.insert(
+                    name.to_owned(),
+                    Derived { kind, source: (word, from.to_owned()), owners },
+                );
+            }
+        }
+    }
     all
 }
 
@@ -77,6 +92,50 @@ fn references(node: &Node, owners: &str, visit: &mut dyn FnMut(&'static str, &st
 fn output_type(model: &Model, name: &str) -> String {
     let kind = output(model, name).and_then(|o| o.body.get("$type")).and_then(Node::as_str);
     kind.unwrap_or("String").to_owned()
+}
+
+/// Returns a finding for each parameter whose name two references make, or a resource has as well.
+#[must_use]
+pub fn parameter_clashes(model: &Model, stack: &str) -> Findings {
+    let mut sources: BTreeMap<String, (String, Origin)> = BTreeMap::new();
+    let mut findings = Findings::new();
+    model.walk(&["stacks", stack], &mut |path, entity| {
+        entity.body.walk(&mut |part| {
+            let Some(name) =
+                part.sole("$output").and_then(Node::as_str).filter(|_| path[2] != "parameters")
+            else {
+                return;
+            };
+            let parameter = parameter_name(name);
+            let (first, at) = sources
+                .entry(parameter.clone())
+                .or_insert_with(|| (name.to_owned(), part.origin.clone()));
+            if first != name {
+                let text = format!(
+                    "{first} and {name} would both be the parameter {parameter} of {stack}"
+                );
+                findings.push(
+                    Finding::fatal("model/parameter-clash", text)
+                        .at(&part.origin)
+                        .related(at, "the other one"),
+                );
+            }
+        });
+    });
+    for (parameter, (name, origin)) in &sources {
+        let own = name.split_once('.').is_some_and(|(other, _)| other == stack);
+        if let Some(resource) =
+            model.entity(&["stacks", stack, "resources", parameter]).filter(|_| !own)
+        {
+            let text = format!(
+                "{stack} has a resource {parameter}, and {name} would be a parameter of that name"
+            );
+            let finding = Finding::fatal("model/parameter-clash", text).at(origin);
+            findings.push(finding.related(resource.body.key_origin(), "the resource"));
+        }
+    }
+    findings.sort();
+    findings
 }
 
 /// Returns a finding for each reference to an output that no stack has.
@@ -175,8 +234,10 @@ pub fn stack_order(edges: &Edges) -> Result<Vec<String>, Findings> {
             graph.update_edge(*other, nodes[stack.as_str()], ());
         }
     }
-    let circles: Vec<Vec<_>> =
-        petgraph::algo::tarjan_scc(&graph).into_iter().filter(|c| c.len() > 1).collect();
+    let circles: Vec<Vec<_>> = petgraph::algo::tarjan_scc(&graph)
+        .into_iter()
+        .filter(|c| c.len() > 1 || graph.contains_edge(c[0], c[0]))
+        .collect();
     if !circles.is_empty() {
         return Err(circles
             .iter()

@@ -71,7 +71,6 @@ pub fn initialise(setup: &Setup) -> Outcome<Model> {
         for patch in patches.iter().filter(|p| p.at.0[0] == "values") {
             findings.extend(model.apply(patch));
         }
-        findings.extend(unused_preferences(&decisions, setup, &model));
         findings.extend(pins::unresolved(setup, &model));
     }
     Outcome { value: model, findings }
@@ -86,6 +85,9 @@ pub fn render(setup: &Setup, intent: Model) -> Outcome<Rendered> {
     let (patches, _) = model.patches();
     let ran = stage::run(setup, Stage::Render, &mut model, &mut decisions, &patches);
     let artifacts = ran.collect(&mut findings);
+    if !findings.any_fatal() {
+        findings.extend(unused_preferences(&decisions, setup, &model));
+    }
     Outcome { value: Rendered { model, artifacts }, findings }
 }
 
@@ -165,7 +167,23 @@ fn preferences(
 /// A preference that decides nothing is a mistake, or left over: of initialise's parts, it is known now.
 fn unused_preferences(decisions: &Decisions, setup: &Setup, model: &Model) -> Findings {
     let names: BTreeSet<&str> = setup.plugins.iter().map(|p| p.name.as_str()).collect();
-    let unused = decisions.prefer.iter().filter(|(path, _)| !decisions.used.contains(path));
+    let decided = |entity: &crate::model::Entity| {
+        entity
+            .history
+            .as_ref()
+            .is_some_and(|h| h.yielded.iter().any(|(_, why)| *why == crate::model::PREFERRED))
+    };
+    let used = |path: &Path| {
+        let generic = path.0.get(1).is_some_and(|g| g == "worker") && path.0[0] != "securityGroups";
+        let groups = setup.groups.iter().filter(|g| generic && g.pool.is_some()).map(|g| {
+            let mut path = path.clone();
+            path.0[1].clone_from(&g.key);
+            path
+        });
+        let mut all = std::iter::once(path.clone()).chain(groups);
+        all.any(|p| model.entity_around(&p.0).is_some_and(|(entity, _)| decided(entity)))
+    };
+    let unused = decisions.prefer.iter().filter(|(path, _)| !used(path));
     unused
         .map(|(path, preference)| {
             let text = format!("`prefer` decides nothing at {path}");

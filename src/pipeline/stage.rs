@@ -29,6 +29,9 @@ pub(super) const FINISHED_BY_INITIALISE: [&str; 16] = [
     "steps",
 ];
 
+/// Files that are not any plugin's.
+const RESERVED: [&str; 3] = ["manifest.yaml", "model.yaml", ".journal.yaml"];
+
 /// Runs the stage on `model`, and returns the files it made.
 pub(super) fn run(
     setup: &Setup,
@@ -159,7 +162,11 @@ fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>) -> Findings {
     for (path, artifact) in made.into_iter().flatten() {
         let safe = !path.starts_with('/')
             && path.split('/').all(|s| !s.is_empty() && s != "." && s != "..");
-        if !safe || path.contains('\\') || path == "manifest.yaml" {
+        if !safe
+            || path.contains('\\')
+            || RESERVED.contains(&path.as_str())
+            || path.ends_with(".kaws-aside")
+        {
             let text = format!(
                 "{} makes a file at `{path}`, which is no place below rendered/",
                 artifact.plugin

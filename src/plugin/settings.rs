@@ -145,7 +145,9 @@ impl Finish<'_> {
             .and_then(|b| String::from_utf8(b).map_err(|_| "it is not text in UTF-8".to_owned()));
         match text {
             Ok(content) if crate::model::has_placeholder(&content) => {
-                let text = format!("the file `{path}` holds what looks like a placeholder that nodes fill in");
+                let text = format!(
+                    "the file `{path}` holds what looks like a placeholder that nodes fill in"
+                );
                 self.findings.push(Finding::fatal("model/unfilled", text).at(&origin));
             }
             Ok(content) => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Engine, Expression, Scope, is_template, is_truthy};
 use crate::finding::{Finding, Findings, Outcome};
+use crate::name::did_you_mean;
 use crate::origin::Origin;
 use crate::value::{Data, Node};
 
@@ -13,6 +14,12 @@ pub fn evaluate(node: &Node, scope: &Scope<'_>, engine: &Engine) -> Outcome<Node
     let value = run.node(node, scope).unwrap_or_else(|| Node::new(Data::Null, node.origin.clone()));
     Outcome { value, findings: run.findings }
 }
+
+/// The words that begin with `$`.
+const WORDS: [&str; 11] = [
+    "$default", "$each", "$literal", "$lock", "$output", "$pki", "$secret", "$source", "$type",
+    "$value", "$when",
+];
 
 struct Run<'e> {
     engine: &'e Engine,
@@ -40,6 +47,15 @@ impl Run<'_> {
         node: &Node,
         scope: &Scope<'_>,
     ) -> Option<Node> {
+        if let Some(when) = map.get("$when") {
+            if !self.condition(when, scope) {
+                return None;
+            }
+            let mut rest = node.clone();
+            rest.as_map_mut()?.remove("$when");
+            // Without its condition a map with nothing in it says nothing.
+            return (map.len() > 1).then(|| self.node(&rest, scope)).flatten();
+        }
         if let Some(literal) = node.sole("$literal") {
             return Some(Node { key: node.key.clone(), ..literal.clone() });
         }
@@ -59,18 +75,40 @@ impl Run<'_> {
                 ..node.clone_shell()
             });
         }
-        if let Some(when) = map.get("$when")
-            && !self.condition(when, scope)
-        {
-            return None;
-        }
+        self.unknown_words(map);
         let mut out = BTreeMap::new();
-        for (key, value) in map.iter().filter(|(key, _)| *key != "$when") {
+        for (key, value) in map {
             for (key, value) in self.entries(key, value, scope) {
+                if let Some(first) = out.get(&key) {
+                    let first: &Node = first;
+                    let finding = Finding::fatal(
+                        "template/duplicate-key",
+                        format!("`{key}` is made here twice"),
+                    );
+                    let at = value.key_origin().clone();
+                    self.findings.push(finding.at(&at).related(first.key_origin(), "first here"));
+                }
                 out.insert(key, value);
             }
         }
         Some(Node { data: Data::Map(out), ..node.clone_shell() })
+    }
+
+    /// A word that begins with `$` and is none of kaws's is a typo, or data of others.
+    fn unknown_words(&mut self, map: &BTreeMap<String, Node>) {
+        for (key, value) in
+            map.iter().filter(|(key, _)| key.starts_with('$') && !WORDS.contains(&key.as_str()))
+        {
+            let finding =
+                Finding::fatal("template/unknown-word", format!("`{key}` is no word of kaws's"));
+            let finding = match did_you_mean(key, WORDS) {
+                Some(near) => {
+                    finding.at_with(value.key_origin(), format!("did you mean `{near}`?"))
+                }
+                None => finding.at(value.key_origin()),
+            };
+            self.findings.push(finding.help("data with such keys stands in {$literal: …}"));
+        }
     }
 
     /// Returns the entries that one entry of a map gives: one, none, or one for each item of `$each`.

@@ -153,7 +153,10 @@ pub const HELPERS: &[Helper] = &[
         (r#"indent 2 "a""#, r#""a""#),
         (2, 2),
         |a| {
-            let width = usize::try_from(int(&a[0])?).ok().filter(|n| *n <= 200).ok_or("N is from 0 to 200")?;
+            let width = usize::try_from(int(&a[0])?)
+                .ok()
+                .filter(|n| *n <= 200)
+                .ok_or("N is from 0 to 200")?;
             let pad = " ".repeat(width);
             Ok(text(&a[1])?.trim_end().replace('\n', &format!("\n{pad}")).into())
         },

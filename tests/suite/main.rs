@@ -14,6 +14,7 @@ mod config_example;
 mod conflicts;
 mod docs;
 mod emit;
+mod guards;
 mod laws;
 mod layers;
 mod lockstep;

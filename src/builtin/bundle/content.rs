@@ -87,7 +87,8 @@ pub(super) fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut
 /// one pool changes no file that the other pools have.
 fn listed(folder: &str, name: &str) -> String {
     let slug = name.trim_start_matches('/').replace(['/', ' '], "-");
-    format!("etc/kaws/{folder}/{slug}.yaml")
+    // Different names can have one slug; their hashes differ.
+    format!("etc/kaws/{folder}/{slug}-{}.yaml", &crate::value::sha256(name.as_bytes())[..8])
 }
 
 /// Adds a unit or drop-in.
