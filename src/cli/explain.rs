@@ -138,23 +138,18 @@ fn text(path: &Path, found: &[(Path, &Entity)], run: &Run) -> String {
         None => out.push_str(&format!("{shown}\n{}\n\n", indented(&body(&entity.body)))),
     }
     let width = value_width(entity);
-    for patch in entity.history.iter().flat_map(|h| h.patches.iter().rev()) {
-        let value = patch.patch.value.as_ref().and_then(inline).unwrap_or_default();
-        out.push_str(&format!("  {value:>width$}  {}\n", patch.patch.origin));
-        let why = format!(
-            "patch {}: {}",
-            patch.patch.name.trim_start_matches("cluster/"),
-            patch.patch.why
-        );
-        out.push_str(&wrapped(&why, width + 4));
-        if let (Some(was), Some(before)) = (&patch.patch.was, &patch.before) {
+    for applied in entity.history.iter().flat_map(|h| h.patches.iter().rev()) {
+        let patch = &applied.patch;
+        let value = patch.value.as_ref().and_then(inline).unwrap_or_default();
+        let at = patch.value.as_ref().map_or(&patch.origin, |v| &v.origin);
+        out.push_str(&format!("  {value:>width$}  {at}\n"));
+        let mut why = format!("patch {}: {}.", patch.own_name(), patch.why.trim_end_matches('.'));
+        if let (Some(was), Some(before)) = (&patch.was, &applied.before) {
             let (was, before) =
                 (inline(was).unwrap_or_default(), inline(before).unwrap_or_default());
-            out.push_str(&wrapped(
-                &format!("It expects {was} to be there before it, and {before} is."),
-                width + 4,
-            ));
+            why.push_str(&format!(" It expects {was} to be there before it, and {before} is."));
         }
+        out.push_str(&wrapped(&why, width + 4));
     }
     for owner in &entity.owners {
         out.push_str(&line(owner, width, found, run));

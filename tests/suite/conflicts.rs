@@ -136,9 +136,9 @@ fn patches_are_the_override() {
     insta::assert_snapshot!(output.out.replace(&cluster.path().display().to_string(), ""), @r"
     apiServer.flags.audit-log-maxage = 90
 
-      90  cluster.yaml:12:11
-          patch mine: three months at hand
-          It expects 30 to be there before it, and 30 is.
+      90  cluster.yaml:15:14
+          patch mine: three months at hand. It expects 30 to be there before it,
+          and 30 is.
       30  builtin:api-server/plugin.yaml:14:36
 
       rendered into     nodes/controller/bundle/etc/kubernetes/manifests/kube-apiserver.yaml:15

@@ -20,6 +20,7 @@ mod layers;
 mod lockstep;
 mod merge_laws;
 mod plugins;
+mod screens;
 mod settings_edges;
 mod users_plugin;
 
