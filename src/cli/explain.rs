@@ -244,21 +244,13 @@ fn indented(text: &str) -> String {
 }
 
 fn wrapped(text: &str, indent: usize) -> String {
-    let mut out = String::new();
-    let mut line = " ".repeat(indent);
-    for word in text.split_whitespace() {
-        if line.trim().is_empty() || line.chars().count() + word.chars().count() < 78 {
-            if !line.trim().is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        } else {
-            out.push_str(&line);
-            out.push('\n');
-            line = format!("{}{word}", " ".repeat(indent));
-        }
-    }
-    format!("{out}{line}\n")
+    let indent = " ".repeat(indent);
+    let options = textwrap::Options::new(78)
+        .initial_indent(&indent)
+        .subsequent_indent(&indent)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    format!("{}\n", textwrap::fill(text, options))
 }
 
 /// Returns the files and lines an entity came into, following what was made from it.

@@ -8,6 +8,9 @@ use crate::origin::Origin;
 /// The widest line of source that is shown whole.
 const WIDTH: usize = 140;
 
+/// The widest line of a note: what 80 columns leave beside `   = note: `.
+const NOTE: usize = 68;
+
 /// Returns findings as text, each followed by an empty line.
 #[must_use]
 pub fn findings_text(findings: &Findings, styled: bool) -> String {
@@ -50,14 +53,25 @@ fn one(finding: &Finding, renderer: &Renderer) -> String {
         group = group.element(Level::NOTE.no_name().message(format!("at {origin}{label}")));
     }
     for note in &finding.notes {
-        group = group.element(Level::NOTE.message(note.as_str()));
+        group = group.element(Level::NOTE.message(wrapped(note)));
     }
     for help in &finding.help {
-        group = group.element(Level::HELP.message(help.as_str()));
+        group = group.element(Level::HELP.message(wrapped(help)));
     }
     // Empty lines of a help are indented like the others: nobody sees that but editors and diffs.
     let text = renderer.render(&[group]);
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+/// Returns a note's text in lines that fit a terminal of 80 columns. Indented lines are there to be copied.
+fn wrapped(text: &str) -> String {
+    let options = textwrap::Options::new(NOTE)
+        .break_words(false)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let line = |line: &str| {
+        if line.starts_with(' ') { line.to_owned() } else { textwrap::fill(line, &options) }
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the whole line a place is in.

@@ -140,6 +140,7 @@ fn a_literal_role_is_refused_where_the_plugin_is_narrowed() {
     6 | initialise: {machines: {worker: {files: {/etc/x: {content: x}}}}}
       |                                          ^^^^^^
       |
-      = help: write `nodes`, which means the nodes the plugin is on: machines.nodes.files["/etc/x"]
+      = help: write `nodes`, which means the nodes the plugin is on:
+              machines.nodes.files["/etc/x"]
     "#);
 }
