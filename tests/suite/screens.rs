@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::support::{Cluster, expect_file};
+use crate::support::{Cluster, expect_file, timeless};
 
 const CLUSTER: &str = include_str!("../clusters/prod/cluster.yaml");
 const PLUGIN: &str = include_str!("../plugins/acme-agent/plugin.yaml");
@@ -64,4 +64,20 @@ fn the_same_file_of_two_plugins_has_two_owners() {
     let path =
         ["machines", "controller", "files", "/usr/local/share/ca-certificates/acme-root.crt"];
     assert_eq!(run.rendered.model.entity(&path).unwrap().owner_names(), ["acme-agent", "dex"]);
+}
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let readme = include_str!("../../README.md");
+    let cluster = Cluster::new("");
+    cluster.file("cluster.yaml.example", include_str!("../../cluster.yaml.example"));
+    let commands: Vec<&str> = readme.lines().filter_map(|l| l.strip_prefix("$ kaws ")).collect();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for command in commands {
+        let printed = cluster.kaws(&command.split(' ').collect::<Vec<_>>()).out;
+        let readme: Vec<String> = readme.lines().map(timeless).collect();
+        for line in printed.trim().lines().map(timeless) {
+            assert!(readme.contains(&line), "`kaws {command}` prints what README lacks: {line}");
+        }
+    }
 }
