@@ -15,6 +15,8 @@ use kaws::load::{Options, example_names};
 use kaws::run::{Run, render_with};
 use kaws::value::{read, sha256};
 
+mod pages;
+
 const KAWS: &str = env!("CARGO_BIN_EXE_kaws");
 
 fn root() -> PathBuf {
