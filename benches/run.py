@@ -33,8 +33,9 @@ CDK = BENCHES / "peers" / "cdk"
 REQUIREMENTS = [BENCHES / "peers" / p / "requirements.txt" for p in ("sceptre", "troposphere")]
 PR_SET_CHILD_SUBREAPER = 36
 
-POOLS, PLUGINS = [50, 100, 200, 500], [50, 100, 200]
-QUICK_POOLS, QUICK_PLUGINS = [50, 100], [25, 50]
+# Sizes, and the size that the one and the other series pass through.
+POOLS, PLUGINS, BOTH = [50, 100, 200, 500], [50, 100, 200, 500], (500, 200)
+QUICK_POOLS, QUICK_PLUGINS, QUICK_BOTH = [50, 100], [25, 50], (100, 50)
 # Peers may not ask the network how old they are while they are timed.
 PEER_ENV = {
     "AWS_EC2_METADATA_DISABLED": "true",
@@ -421,6 +422,7 @@ def measure_all(args, kaws, work):
     """Returns results by cluster, by (pools, plugins), and what failed."""
     small, large = (3, 1) if args.quick else (10, 3)
     pools, plugins = (QUICK_POOLS, QUICK_PLUGINS) if args.quick else (POOLS, PLUGINS)
+    both = QUICK_BOTH if args.quick else BOTH
     floor = floor_binary(work)
     example, sizes, failures = None, {}, []
     try:
@@ -430,7 +432,7 @@ def measure_all(args, kaws, work):
         example = measure_cluster(kaws, floor, work, args.example.resolve(), small)
     except Failed as error:
         failures.append(str(error))
-    wanted = {(n, plugins[-1]) for n in pools} | {(pools[-1], n) for n in plugins}
+    wanted = {(n, both[1]) for n in pools} | {(both[0], n) for n in plugins}
     for size in sorted(wanted):
         say("{} pools, {} plugins".format(*size))
         folder = work / "cluster"
@@ -441,7 +443,7 @@ def measure_all(args, kaws, work):
         except Failed as error:
             failures.append("{} pools, {} plugins: {}".format(*size, error))
     remove(work / "cluster")
-    return example, sizes, failures, (small, large), (pools[-1], plugins[-1])
+    return example, sizes, failures, (small, large), both
 
 
 def main():
@@ -459,7 +461,7 @@ def main():
     parts = ["# Speed of kaws render\n", about]
     if stale(kaws):
         parts.append("The binary is older than the sources beside it.\n")
-    parts += [goals(example, sizes.get((500, 200))), NOTES.format(small=runs[0], large=runs[1])]
+    parts += [goals(example, sizes.get(BOTH)), NOTES.format(small=runs[0], large=runs[1])]
     parts += ["## Beside the floor\n", renders(clusters)] if clusters else []
     by_pools = {n: r for (n, p), r in sizes.items() if p == plugins}
     by_plugins = {n: r for (p, n), r in sizes.items() if p == pools}
