@@ -138,7 +138,7 @@ fn mixed(pool: &NodePool, template: &Value) -> Value {
         Some(spot) => json!({
             "OnDemandBaseCapacity": spot.on_demand_base,
             "OnDemandPercentageAboveBaseCapacity": spot.on_demand_percentage,
-            "SpotAllocationStrategy": spot.strategy.as_str(),
+            "SpotAllocationStrategy": spot.strategy.as_ref(),
         }),
         None => {
             json!({"OnDemandAllocationStrategy": "prioritized", "OnDemandPercentageAboveBaseCapacity": 100})
@@ -159,7 +159,7 @@ fn autoscaler_tags(cx: &Context<'_>, group: &Group, pool: &NodePool) -> Vec<(Str
         (format!("{prefix}/enabled"), "true".to_owned()),
         (
             format!("{prefix}/node-template/label/kubernetes.io/arch"),
-            group.arch.as_str().to_owned(),
+            group.arch.as_ref().to_owned(),
         ),
     ]);
     for (label, value) in &pool.labels {
@@ -167,7 +167,7 @@ fn autoscaler_tags(cx: &Context<'_>, group: &Group, pool: &NodePool) -> Vec<(Str
     }
     for (taint, body) in &pool.taints {
         let value =
-            format!("{}:{}", body.value.as_deref().unwrap_or_default(), body.effect.as_str());
+            format!("{}:{}", body.value.as_deref().unwrap_or_default(), body.effect.as_ref());
         tags.insert(format!("{prefix}/node-template/taint/{taint}"), value);
     }
     tags.into_iter().collect()

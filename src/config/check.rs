@@ -83,8 +83,8 @@ impl Check<'_> {
             let text = format!(
                 "{} lies in {}, and not in {}",
                 self.cluster.region,
-                lies_in.as_str(),
-                written.as_str()
+                lies_in.as_ref(),
+                written.as_ref()
             );
             self.push(Finding::fatal("config/partition", text).at(&self.origin(&["partition"])));
         }
@@ -433,8 +433,8 @@ impl Check<'_> {
             let at = self.origin(&["nodePools", name, "instanceTypes", &i.to_string()]);
             let text = format!(
                 "{kind} is {}, and the pool is {}",
-                instance_arch(kind).as_str(),
-                wanted.as_str()
+                instance_arch(kind).as_ref(),
+                wanted.as_ref()
             );
             let help = "give each architecture a pool of its own";
             self.push(Finding::fatal("config/architecture", text).at(&at).help(help));

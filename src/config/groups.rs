@@ -7,10 +7,21 @@ use super::{Cluster, Os};
 
 /// What a machine is for.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::AsRefStr,
 )]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
+#[strum(serialize_all = "lowercase")]
 pub enum Role {
     /// Keeps the cluster's state.
     Etcd,
@@ -20,40 +31,29 @@ pub enum Role {
     Worker,
 }
 
-impl Role {
-    /// Returns the name as the model spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::Controller => "controller",
-            Self::Worker => "worker",
-        }
-    }
-}
-
 /// A processor's architecture.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::AsRefStr,
+    strum::IntoStaticStr,
 )]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
+#[strum(serialize_all = "lowercase")]
 pub enum Arch {
     /// x86-64.
     Amd64,
     /// 64-bit Arm, as in Graviton.
     Arm64,
-}
-
-impl Arch {
-    /// Returns the name as Kubernetes spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Amd64 => "amd64",
-            Self::Arm64 => "arm64",
-        }
-    }
 }
 
 /// Machines that have one launch template and one bundle.
@@ -83,7 +83,7 @@ impl Group {
     /// Returns the name that people read: `prod-general`, `prod-controller`.
     #[must_use]
     pub fn label(&self) -> &str {
-        self.pool.as_deref().unwrap_or(self.role.as_str())
+        self.pool.as_deref().unwrap_or(self.role.as_ref())
     }
 }
 
@@ -91,7 +91,7 @@ impl Group {
 #[must_use]
 pub fn groups(cluster: &Cluster) -> Vec<Group> {
     let core = |role: Role, stack: &str, kind: &str, os: Os| Group {
-        key: role.as_str().to_owned(),
+        key: role.as_ref().to_owned(),
         role,
         pool: None,
         stack: stack.to_owned(),

@@ -97,17 +97,22 @@ pub struct Cluster {
 }
 
 /// A partition of AWS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::AsRefStr,
+)]
 #[schemars(inline)]
 pub enum Partition {
     /// The commercial regions.
     #[serde(rename = "aws")]
+    #[strum(serialize = "aws")]
     Aws,
     /// China.
     #[serde(rename = "aws-cn")]
+    #[strum(serialize = "aws-cn")]
     China,
     /// GovCloud (US).
     #[serde(rename = "aws-us-gov")]
+    #[strum(serialize = "aws-us-gov")]
     GovCloud,
 }
 
@@ -119,16 +124,6 @@ impl Partition {
             ["cn", ..] => Self::China,
             [_, "gov", ..] => Self::GovCloud,
             _ => Self::Aws,
-        }
-    }
-
-    /// Returns the name in ARNs.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Aws => "aws",
-            Self::China => "aws-cn",
-            Self::GovCloud => "aws-us-gov",
         }
     }
 
@@ -266,7 +261,7 @@ impl Cluster {
         let mut value = serde_json::to_value(self).unwrap_or_default();
         let plain = |text: &str| Value::String(text.to_owned());
         let derived = [
-            ("partition", plain(self.partition().as_str())),
+            ("partition", plain(self.partition().as_ref())),
             ("dnsSuffix", plain(self.partition().dns_suffix())),
             ("bucket", plain(&self.bucket())),
             ("issuerBucket", plain(&self.issuer_bucket())),

@@ -186,7 +186,9 @@ pub struct Taint {
 }
 
 /// What a taint does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::AsRefStr,
+)]
 #[schemars(inline)]
 pub enum Effect {
     /// They are not scheduled there.
@@ -195,18 +197,6 @@ pub enum Effect {
     PreferNoSchedule,
     /// They are evicted.
     NoExecute,
-}
-
-impl Effect {
-    /// Returns the name as Kubernetes spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoSchedule => "NoSchedule",
-            Self::PreferNoSchedule => "PreferNoSchedule",
-            Self::NoExecute => "NoExecute",
-        }
-    }
 }
 
 /// Spot machines of a pool.
@@ -227,9 +217,12 @@ pub struct Spot {
 }
 
 /// How AWS chooses among types of spot machines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, strum::AsRefStr,
+)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
+#[strum(serialize_all = "kebab-case")]
 pub enum SpotStrategy {
     /// By price and by the chance of interruption.
     #[default]
@@ -238,18 +231,6 @@ pub enum SpotStrategy {
     CapacityOptimized,
     /// By price.
     LowestPrice,
-}
-
-impl SpotStrategy {
-    /// Returns the name as AWS spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::PriceCapacityOptimized => "price-capacity-optimized",
-            Self::CapacityOptimized => "capacity-optimized",
-            Self::LowestPrice => "lowest-price",
-        }
-    }
 }
 
 /// How changed nodes replace the old ones.
@@ -333,33 +314,37 @@ pub struct Image {
 
 /// Operating systems.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    strum::AsRefStr,
 )]
 #[schemars(inline)]
 pub enum Os {
     /// Ubuntu 24.04.
     #[default]
     #[serde(rename = "ubuntu-24.04")]
+    #[strum(serialize = "ubuntu-24.04")]
     Ubuntu2404,
     /// Debian 13.
     #[serde(rename = "debian-13")]
+    #[strum(serialize = "debian-13")]
     Debian13,
     /// Amazon Linux 2023.
     #[serde(rename = "al2023")]
+    #[strum(serialize = "al2023")]
     Al2023,
 }
 
 impl Os {
-    /// Returns the name as cluster.yaml spells it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ubuntu2404 => "ubuntu-24.04",
-            Self::Debian13 => "debian-13",
-            Self::Al2023 => "al2023",
-        }
-    }
-
     /// Returns the device of the root volume.
     #[must_use]
     pub fn root_device(self) -> &'static str {
@@ -375,9 +360,9 @@ impl Os {
         match self {
             Self::Ubuntu2404 => format!(
                 "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
-                arch.as_str()
+                arch.as_ref()
             ),
-            Self::Debian13 => format!("/aws/service/debian/release/13/latest/{}", arch.as_str()),
+            Self::Debian13 => format!("/aws/service/debian/release/13/latest/{}", arch.as_ref()),
             Self::Al2023 => {
                 let arch = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
                 format!("/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{arch}")

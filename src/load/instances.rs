@@ -233,8 +233,8 @@ fn nodes(
     };
     for (i, role) in used.roles.iter().flatten().enumerate() {
         if !offered.contains(role) {
-            let text = format!("{name} is not for nodes of the role {}", role.as_str());
-            let roles: Vec<&str> = offered.iter().map(|r| r.as_str()).collect();
+            let text = format!("{name} is not for nodes of the role {}", role.as_ref());
+            let roles: Vec<&str> = offered.iter().map(AsRef::as_ref).collect();
             findings.push(
                 Finding::fatal("plugin/nodes", text)
                     .at(&place("roles", i))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::claim::GROUPED;
+use super::scope::GROUPED;
 use super::tree::{Branch, Entity, Model};
 use crate::origin::{Origin, SourceFile};
 use crate::value::{Data, Node};

@@ -9,16 +9,20 @@ mod flags;
 mod fold;
 mod merge;
 mod naming;
+mod normal;
 mod patch;
+mod scope;
+mod secrets;
 mod shape;
 mod stacks;
 mod tree;
 
-pub use claim::{Claim, GROUPED, Split, claim_at, split};
+pub use claim::{Claim, claim_at, split};
 pub use entities::{File, HostVolume as HostVolumeForm, Kind, Pin, Release, Rule};
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, PREFERRED, Preference};
 pub use patch::{AppliedPatch, Op, Patch};
+pub use scope::{GROUPED, Split};
 pub use shape::{PROTECTED, SECTIONS, Section, contribution_schema, section_of};
 pub use stacks::{
     Derived, Edges, dangling_outputs, derived_parameters, output, parameter_clashes,

@@ -254,7 +254,7 @@ pub fn contribution_schema() -> Value {
     let mut root = Map::new();
     let mut definitions = Map::new();
     for section in SECTIONS {
-        let name = section.kind.name();
+        let name = section.kind.as_ref();
         if !definitions.contains_key(name) {
             let mut schema = section.kind.schema_value();
             hoist(&mut schema, &mut definitions);

@@ -28,8 +28,8 @@ pub fn collect(setup: &Setup, model: &Model) -> Vec<PinNeed> {
             let Some(pin) = model.entity(&["pins", name]) else { continue };
             let Ok(form) = serde_json::from_value::<Pin>(pin.body.to_value()) else { continue };
             needs.push(PinNeed {
-                name: lock_name(name, &form.version, group.arch.as_str()),
-                from: form.url.get(group.arch.as_str()).cloned().unwrap_or_default(),
+                name: lock_name(name, &form.version, group.arch.as_ref()),
+                from: form.url.get(group.arch.as_ref()).cloned().unwrap_or_default(),
                 origin: Some(pin.body.key_origin().clone()),
             });
         }
@@ -60,7 +60,7 @@ fn images(setup: &Setup) -> Vec<PinNeed> {
     let needed = setup.groups.iter().filter(|g| own(g).is_none());
     needed
         .map(|g| PinNeed {
-            name: format!("image/{}/{}", g.os.as_str(), g.arch.as_str()),
+            name: format!("image/{}/{}", g.os.as_ref(), g.arch.as_ref()),
             from: format!("ssm:{}", g.os.image_parameter(g.arch)),
             origin: None,
         })
@@ -82,7 +82,7 @@ fn named_images(model: &Model) -> Vec<PinNeed> {
                 let os: crate::config::Os = os;
                 let from = format!("ssm:{}", os.image_parameter(arch));
                 needs.push(PinNeed {
-                    name: format!("image/{}/{}", os.as_str(), arch.as_str()),
+                    name: format!("image/{}/{}", os.as_ref(), arch.as_ref()),
                     from,
                     origin: Some(part.origin.clone()),
                 });

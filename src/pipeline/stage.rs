@@ -115,7 +115,7 @@ fn claims_of(
     stage: Stage,
     pools: &Arc<[String]>,
 ) -> (Vec<Claim>, Findings) {
-    let groups: Vec<String> = setup.groups.iter().map(|g| g.key.clone()).collect();
+    let on = instance.nodes.iter().filter(|n| n.starts_with("pool:")).count();
     let mut claims = Vec::new();
     let mut findings = Findings::new();
     let whole = Split {
@@ -124,9 +124,10 @@ fn claims_of(
         nodes: &instance.nodes,
         stacks: &instance.stacks,
         pools,
-        groups: &groups,
+        groups: &setup.groups,
+        offered: &instance.package.manifest.nodes,
         narrowed: instance.narrowed,
-        all_pools: pools.iter().all(|p| instance.nodes.contains(p)),
+        all_pools: on == pools.len(),
         writes: instance.package.writes.as_deref(),
     };
     for part in &contribution.parts {

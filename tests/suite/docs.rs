@@ -95,7 +95,7 @@ fn contribution() {
     body.push_str("## Places\n\nA list of names may stand in place of a map of `name: true` where the second column says so. Names marked private are kept as `<plugin>/<name>`.\n\n");
     body.push_str("| place | form | what it is |\n| --- | --- | --- |\n");
     for section in SECTIONS {
-        let mut form = section.kind.name().to_owned();
+        let mut form = section.kind.as_ref().to_owned();
         form.push_str(if section.listed { ", or a list of names" } else { "" });
         form.push_str(if section.private { ", private" } else { "" });
         let _ = writeln!(body, "| `{}` | {form} | {} |", code(section.path), cell(section.doc));
@@ -110,7 +110,7 @@ fn contribution() {
         let _ = writeln!(
             body,
             "### {}\n\n{}\n",
-            kind.name(),
+            kind.as_ref(),
             if description.is_empty() {
                 type_line(&schema, &schema)
             } else {

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use kaws::config::Role;
 use kaws::model::{Claim, Decisions, Model, Split, Stage, split};
 use kaws::name::Name;
 use kaws::origin::SourceFile;
@@ -25,14 +26,14 @@ fn claims(plugin: usize, wishes: &Wishes) -> Vec<Claim> {
     let node = read(&SourceFile::new(format!("{plugin}.yaml"), text)).unwrap();
     let name = Name::new(&format!("p{plugin}")).unwrap();
     let pools: Arc<[String]> = ["pool:a".to_owned(), "pool:b".to_owned()].into();
-    let groups = pools.to_vec();
     let cx = Split {
         plugin: &name,
         stage: Stage::Initialise,
         nodes: &pools,
         stacks: &pools,
         pools: &pools,
-        groups: &groups,
+        groups: &[],
+        offered: &[Role::Worker],
         narrowed: false,
         all_pools: true,
         writes: None,

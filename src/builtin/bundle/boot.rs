@@ -28,7 +28,7 @@ pub(super) fn user_data(cx: &Context<'_>, model: &Model, group: &Group, hash: &s
         ("KAWS_ENDPOINT", config.endpoint()),
         ("KAWS_GROUP", group.key.clone()),
         ("KAWS_REGION", config.region.clone()),
-        ("KAWS_ROLE", group.role.as_str().to_owned()),
+        ("KAWS_ROLE", group.role.as_ref().to_owned()),
         ("KAWS_SIGNAL", signal.to_owned()),
         ("KAWS_STACK", stack),
     ];

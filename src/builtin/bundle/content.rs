@@ -61,7 +61,7 @@ pub(super) fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut
         attributes(path, body, &mut bundle, cache);
         if let Some(pin) = body.get("pin").and_then(Node::as_str) {
             let make = || asset(cx, model, group, path, body, pin).unwrap_or_default();
-            bundle.insert(listed("assets.d", path), cache.list(body, group.arch.as_str(), make));
+            bundle.insert(listed("assets.d", path), cache.list(body, group.arch.into(), make));
             continue;
         }
         let entry = cache.entry(body, "file", || (bytes(body), mode(body)));
@@ -154,7 +154,7 @@ fn asset(
     body: &Node,
     pin: &str,
 ) -> Option<Value> {
-    let arch = group.arch.as_str();
+    let arch = group.arch.as_ref();
     let form: Pin = serde_json::from_value(model.entity(&["pins", pin])?.body.to_value()).ok()?;
     let file: File = serde_json::from_value(body.to_value()).ok()?;
     let url = form.url.get(arch)?;

@@ -38,7 +38,7 @@ pub(super) fn creation_policy(count: u32, timeout: &Duration) -> Value {
 /// Returns the image of a group: its own, or the one that kaws.lock pins.
 pub(super) fn image(group: &Group, own: Option<&String>) -> Value {
     own.map_or_else(
-        || json!({"$lock": format!("image/{}/{}", group.os.as_str(), group.arch.as_str())}),
+        || json!({"$lock": format!("image/{}/{}", group.os.as_ref(), group.arch.as_ref())}),
         |id| json!(id),
     )
 }

@@ -22,7 +22,7 @@ pub(in crate::builtin) fn profile(cx: &Context<'_>, group: &Group) -> Value {
 
 fn existing<'a>(cx: &Context<'a>, group: &Group) -> Option<&'a String> {
     let profiles = &cx.config.iam.instance_profiles;
-    profiles.get(&group.key).or_else(|| profiles.get(group.role.as_str()))
+    profiles.get(&group.key).or_else(|| profiles.get(group.role.as_ref()))
 }
 
 /// Puts the role and profile of a group into its stack, or writes what an existing one needs.
@@ -205,7 +205,7 @@ fn literal(cx: &Context<'_>, value: &Value) -> Value {
     match value {
         Value::Object(map) if map.len() == 1 => match map.iter().next() {
             Some((key, Value::String(text))) if key == "Fn::Sub" => {
-                let text = text.replace("${AWS::Partition}", cx.config.partition().as_str());
+                let text = text.replace("${AWS::Partition}", cx.config.partition().as_ref());
                 let text = text.replace("${AWS::Region}", &cx.config.region);
                 json!(text.replace("${AWS::AccountId}", &cx.config.account))
             }

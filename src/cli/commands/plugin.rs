@@ -284,7 +284,7 @@ fn describe(common: &Common, package: &Package) -> Exit {
         say(&format!("  needs {}", manifest.requires.join(", ")));
     }
     if !manifest.nodes.is_empty() {
-        let roles: Vec<&str> = manifest.nodes.iter().map(|r| r.as_str()).collect();
+        let roles: Vec<&str> = manifest.nodes.iter().map(AsRef::as_ref).collect();
         say(&format!("  for nodes of: {}", roles.join(", ")));
     }
     settings(schema);
