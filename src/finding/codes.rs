@@ -212,7 +212,10 @@ pub const CODES: &[Code] = &[
         "plugin/native",
         "Native code stands in the kaws binary, for its own plugins. Yours can be declared in plugin.yaml.",
     ),
-    code("plugin/nodes", "A plugin is to run on nodes that its manifest does not offer."),
+    code(
+        "plugin/nodes",
+        "A plugin is to run on nodes that its manifest does not offer, or speaks of `nodes` and offers none.",
+    ),
     code("plugin/schema", "A plugin's schema of its settings is no JSON Schema."),
     code("plugin/slot", "Two plugins that are on provide the same thing, and only one can."),
     code(

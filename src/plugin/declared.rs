@@ -200,7 +200,9 @@ fn scope<'a>(cx: &'a Context<'a>, settings: &'a Node, values: &'a Node) -> Scope
 fn contribute(tree: &Node, cx: &Context<'_>) -> Outcome<Contribution> {
     let mut findings = Findings::new();
     let mut parts = Vec::new();
-    let (shared, grouped) = divided(tree);
+    // A plugin for no nodes has no groups to evaluate `nodes` for; merging says so.
+    let for_nodes = !cx.me.package.manifest.nodes.is_empty();
+    let (shared, grouped) = if for_nodes { divided(tree) } else { (tree.clone(), None) };
     let base = scope(cx, &cx.me.settings, cx.values);
     let shared = evaluated(&shared, cx, &base, &mut findings);
     parts.push(Part { tree: shared, groups: None });
@@ -432,8 +434,8 @@ fn machine(cx: &Context<'_>, group: &Group) -> Node {
         Role::Worker => pool.map(|p| p.instance_types.clone()).unwrap_or_default(),
     };
     let value = json!({
-        "group": group.key, "stack": group.stack, "pool": group.pool, "role": group.role.as_str(), "arch": group.arch.as_str(),
-        "os": group.os.as_str(), "instanceTypes": types, "labels": pool.map(|p| p.labels.clone()).unwrap_or_default(),
+        "group": group.key, "stack": group.stack, "pool": group.pool, "role": group.role.as_ref(), "arch": group.arch.as_ref(),
+        "os": group.os.as_ref(), "instanceTypes": types, "labels": pool.map(|p| p.labels.clone()).unwrap_or_default(),
     });
     Node::from_value(value, &cx.facts.origin)
 }
