@@ -60,13 +60,7 @@ fn authentication(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
         .collect();
     let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
         "anonymous": {"enabled": true, "conditions": conditions}, "jwt": jwt});
-    file(
-        cx,
-        out,
-        &format!("{FOLDER}/authentication.yaml"),
-        &config,
-        &[Path::of(["apiServer", "authentication"])],
-    );
+    config_file(cx, out, "authentication", &config);
 }
 
 /// Nodes first, then webhooks, then RBAC.
@@ -77,13 +71,7 @@ fn authorization(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
     }
     authorizers.push(json!({"type": "RBAC", "name": "rbac"}));
     let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration", "authorizers": authorizers});
-    file(
-        cx,
-        out,
-        &format!("{FOLDER}/authorization.yaml"),
-        &config,
-        &[Path::of(["apiServer", "authorization"])],
-    );
+    config_file(cx, out, "authorization", &config);
 }
 
 fn admission(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
@@ -94,13 +82,7 @@ fn admission(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
         })
         .collect();
     let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration", "plugins": plugins});
-    file(
-        cx,
-        out,
-        &format!("{FOLDER}/admission.yaml"),
-        &config,
-        &[Path::of(["apiServer", "admission"])],
-    );
+    config_file(cx, out, "admission", &config);
 }
 
 fn audit(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
@@ -109,7 +91,12 @@ fn audit(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
         .map(|(_, body)| body["rule"].clone())
         .collect();
     let config = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules});
-    file(cx, out, &format!("{FOLDER}/audit.yaml"), &config, &[Path::of(["apiServer", "audit"])]);
+    config_file(cx, out, "audit", &config);
+}
+
+/// Writes the file that a part of `apiServer` becomes.
+fn config_file(cx: &Context<'_>, out: &mut Rendering, part: &str, config: &Value) {
+    file(cx, out, &format!("{FOLDER}/{part}.yaml"), config, &[Path::of(["apiServer", part])]);
 }
 
 fn bodies(model: &Model, path: &[&str]) -> Vec<(String, Value)> {

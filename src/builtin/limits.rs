@@ -62,18 +62,14 @@ impl Plugin for Limits {
             policies(model, &group.key, &mut findings);
         }
         for group in model.names(&["securityGroups"]) {
-            let count = model.names(&["securityGroups", group, "ingress"]).len();
-            if count > RULES {
-                let text = format!(
+            let path = ["securityGroups", group, "ingress"];
+            let said = |count| {
+                format!(
                     "the security group {group} has {count} rules, and AWS allows {RULES} by default"
-                );
-                let owners = owners(model, &["securityGroups", group, "ingress"]);
-                findings.push(
-                    Finding::warning("limits/security-group-rules", text)
-                        .note(owners)
-                        .about(format!("securityGroups.{group}")),
-                );
-            }
+                )
+            };
+            let about = format!("securityGroups.{group}");
+            findings.extend(over_default(model, &path, RULES, said).map(|f| f.about(about)));
         }
         Outcome { value: Rendering::default(), findings }
     }
@@ -113,18 +109,27 @@ fn policies(model: &Model, group: &str, findings: &mut Findings) {
         "characters",
         &owners(model, &["iam", group, "statements"]),
     );
-    let managed = model.names(&["iam", group, "managedPolicies"]).len();
-    if managed > MANAGED_POLICIES {
-        let text = format!(
-            "the role of {group} has {managed} managed policies, and AWS attaches {MANAGED_POLICIES} by default"
-        );
-        let owners = owners(model, &["iam", group, "managedPolicies"]);
-        findings.push(
-            Finding::warning("limits/managed-policies", text)
-                .note(owners)
-                .about(format!("iam.{group}.managedPolicies")),
-        );
-    }
+    let path = ["iam", group, "managedPolicies"];
+    let said = |count| {
+        format!(
+            "the role of {group} has {count} managed policies, and AWS attaches {MANAGED_POLICIES} by default"
+        )
+    };
+    let about = format!("iam.{group}.managedPolicies");
+    findings.extend(over_default(model, &path, MANAGED_POLICIES, said).map(|f| f.about(about)));
+}
+
+/// A limit that AWS raises on request: more is a warning, which names those who make it so many.
+fn over_default(
+    model: &Model,
+    path: &[&str],
+    most: usize,
+    said: impl Fn(usize) -> String,
+) -> Option<Finding> {
+    let count = model.names(path).len();
+    let code =
+        if path[0] == "iam" { "limits/managed-policies" } else { "limits/security-group-rules" };
+    (count > most).then(|| Finding::warning(code, said(count)).note(owners(model, path)))
 }
 
 fn over(
