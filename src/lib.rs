@@ -1,6 +1,7 @@
 //! kaws turns one `cluster.yaml` into a whole Kubernetes cluster on AWS.
 pub mod builtin;
 pub mod cli;
+pub mod cloudformation;
 pub mod config;
 pub mod emit;
 pub mod finding;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["name", "origin", "finding", "value", "schema"],
     &["config", "lock", "model"],
-    &["template", "order", "plugin"],
-    &["pipeline", "builtin"],
-    &["load", "emit", "run", "kit"],
+    &["archive", "cloudformation", "template", "order", "plugin", "port"],
+    &["pipeline", "builtin", "deploy"],
+    &["load", "emit", "run", "kit", "aws", "local", "web", "causes", "resolve"],
     &["cli"],
 ];
 

@@ -22,6 +22,7 @@ mod merge_laws;
 mod plugins;
 mod screens;
 mod settings_edges;
+mod updates;
 mod users_plugin;
 
 /// No file of tests is forgotten: each is a module above.
