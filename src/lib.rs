@@ -1,4 +1,5 @@
 //! kaws turns one `cluster.yaml` into a whole Kubernetes cluster on AWS.
+pub mod archive;
 pub mod builtin;
 pub mod cli;
 pub mod cloudformation;

@@ -118,7 +118,7 @@ impl Member<'_> {
             map.extend(volume.iops.map(|iops| ("Iops".to_owned(), json!(iops))));
             map.extend(volume.throughput.map(|t| ("Throughput".to_owned(), json!(t))));
         }
-        let body = json!({"Type": "AWS::EC2::Volume", "DeletionPolicy": "Retain", "UpdateReplacePolicy": "Snapshot",
+        let body = json!({"Type": "AWS::EC2::Volume", "DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Snapshot",
             "Properties": properties});
         self.put(out, "Data", body);
     }

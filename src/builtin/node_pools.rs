@@ -34,6 +34,12 @@ impl Plugin for NodePools {
             let description = format!("Kubernetes cluster {}, node pool {name}", cx.config.name);
             let me = cx.me.name.as_str();
             out.contribution.put(me, ["stacks", &group.stack, "description"], json!(description));
+            // A kubelet is never newer than its API server, and a node is healthy only once it has joined.
+            out.contribution.put(
+                me,
+                ["stacks", &group.stack, "after", "control-plane"],
+                json!(true),
+            );
             role(cx, model, group, &mut out, &mut findings);
             template(cx, model, made, group, pool, &mut out);
             scaling_group(cx, values, group, pool, &mut out);

@@ -50,9 +50,18 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
         .iter()
         .map(|(path, a)| (path.clone(), sha256(&a.bytes).into()))
         .collect();
+    // What git does not keep.
+    let modes: Map<String, Value> = rendered
+        .artifacts
+        .iter()
+        .filter(|(_, a)| a.mode != 0o644)
+        .map(|(path, a)| (path.clone(), format!("{:04o}", a.mode).into()))
+        .collect();
     json!({
         "apiVersion": crate::config::API_VERSION,
-        "cluster": {"name": setup.config.name, "account": setup.config.account, "region": setup.config.region},
+        "cluster": {"name": setup.config.name, "account": setup.config.account, "region": setup.config.region,
+            "partition": setup.config.partition().as_ref(), "bucket": setup.config.bucket(),
+            "endpoint": setup.config.endpoint()},
         "stacks": stacks,
         "steps": named(model, &["steps"]),
         "checks": named(model, &["checks"]),
@@ -60,6 +69,7 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
         "certificates": named(model, &["pki", "certificates"]),
         "secrets": model.names(&["secrets"]),
         "files": files,
+        "modes": modes,
     })
 }
 

@@ -129,7 +129,7 @@ pub(super) fn unresolved(setup: &Setup, model: &Model) -> Findings {
     let _ = first;
     finding
         .note(note)
-        .help("kaws.lock pins them by name, value and source; --locked refuses without")
+        .help("kaws lock asks for them; --locked, and all that is deployed on AWS, need them")
         .about("kaws.lock")
         .into()
 }

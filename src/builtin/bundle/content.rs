@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Bundle, Entry};
+use crate::archive::{Bundle, Entry};
 use crate::config::Group;
 use crate::model::{File, Model, Pin};
 use crate::origin::{Origin, SourceFile};

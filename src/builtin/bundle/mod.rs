@@ -4,15 +4,14 @@
 //! The hash is that of a canonical, uncompressed tar: compression is transport, and no release of it can
 //! change a hash. Not here: the launch templates that carry the user data.
 
-mod archive;
 mod boot;
 mod content;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use content::{Cache, bundle};
 
+use crate::archive::{self, Bundle, Entry};
 use crate::config::Group;
 use crate::finding::Outcome;
 use crate::model::Model;
@@ -22,18 +21,6 @@ use crate::plugin::{Artifact, Artifacts, Context, Plugin, Rendering};
 /// The native part of the plugin.
 #[derive(Debug)]
 pub(super) struct NodeBundle;
-
-/// One file of a bundle.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Its bytes.
-    pub(super) bytes: Arc<[u8]>,
-    /// Its permissions.
-    pub(super) mode: u32,
-}
-
-/// A bundle: its files by path, without the leading slash.
-pub(super) type Bundle = BTreeMap<String, Arc<Entry>>;
 
 impl Plugin for NodeBundle {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {

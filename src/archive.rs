@@ -1,18 +1,62 @@
 //! The canonical tar: sorted, no times, no owners. Its hash is the bundle's name.
+//!
+//! Compression is transport: no release of it can change a hash.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::Bundle;
-#[cfg(test)]
-use super::Entry;
+/// One file of a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its bytes.
+    pub bytes: Arc<[u8]>,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// A bundle: its files by path, without the leading slash.
+pub type Bundle = BTreeMap<String, Arc<Entry>>;
 
 /// Returns the SHA-256 of the bundle's tar, in hexadecimal.
 ///
 /// The tar is never held as a whole: a cluster of 500 pools would need gigabytes.
-fn hash(bundle: &Bundle) -> String {
+#[must_use]
+pub fn hash(bundle: &Bundle) -> String {
     let mut sink = Sink(Sha256::new());
     write(bundle, &mut sink);
     sink.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Returns the bundle's tar, compressed.
+#[must_use]
+pub fn packed(bundle: &Bundle) -> Vec<u8> {
+    let mut sink = flate2::GzBuilder::new().write(Vec::new(), flate2::Compression::default());
+    write(bundle, &mut sink);
+    let _ = sink.flush();
+    sink.finish().unwrap_or_default()
+}
+
+/// Returns the files of a compressed tar.
+///
+/// # Errors
+/// Bytes that are none.
+pub fn unpacked(bytes: &[u8]) -> std::io::Result<Bundle> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(bytes));
+    let mut bundle = Bundle::new();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        if !entry.header().entry_type().is_file() {
+            continue;
+        }
+        let (path, mode) = (entry.path()?.to_string_lossy().into_owned(), entry.header().mode()?);
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        bundle.insert(path, Arc::new(Entry { bytes: bytes.into(), mode }));
+    }
+    Ok(bundle)
 }
 
 struct Sink(Sha256);
@@ -49,7 +93,8 @@ fn write(bundle: &Bundle, sink: &mut dyn std::io::Write) {
 }
 
 /// Returns the hashes of all bundles, in order; they are many and large, and every core helps.
-pub(super) fn hashes(bundles: &[&Bundle]) -> Vec<String> {
+#[must_use]
+pub fn hashes(bundles: &[&Bundle]) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let share = bundles.len().div_ceil(cores).max(1);
     std::thread::scope(|scope| {
@@ -74,7 +119,6 @@ fn header(size: usize, mode: u32) -> tar::Header {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     fn bundle(files: &[(&str, &str)]) -> Bundle {
         files
@@ -103,6 +147,13 @@ mod tests {
             hash(&files),
             "4fba226a626927b15bcc5c6e24dccf87bdb6e597edb8b219f5c72df28b82a5e5"
         );
+    }
+
+    #[test]
+    fn what_is_packed_comes_back() {
+        let mut files = bundle(&[("etc/a/x", "one\n"), ("etc/b", "two\n")]);
+        files.insert("s".to_owned(), Arc::new(Entry { bytes: (*b"k").into(), mode: 0o600 }));
+        assert_eq!(unpacked(&packed(&files)).unwrap(), files);
     }
 
     #[test]
