@@ -8,6 +8,8 @@ pub mod emit;
 pub mod finding;
 pub mod kit;
 pub mod load;
+#[cfg(feature = "local")]
+pub mod local;
 pub mod lock;
 pub mod model;
 pub mod name;
@@ -15,6 +17,7 @@ pub mod order;
 pub mod origin;
 pub mod pipeline;
 pub mod plugin;
+pub mod port;
 pub mod run;
 pub mod schema;
 pub mod template;

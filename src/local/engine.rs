@@ -1,0 +1,450 @@
+//! Makes, changes and deletes the resources of a stack, a step at a time.
+//!
+//! A stack moves on when it is looked at, by every resource that waits for nothing else; then its file is
+//! written. Whoever is killed leaves a stack that the next look moves on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::identity::{attribute, physical};
+use super::objects;
+use super::stack::{Input, Kind, Made, Operation, StackFile};
+use super::store::Store;
+use crate::cloudformation::{
+    Effect, Output, Pseudo, Resource, Scope, Template, attributes, effect, resolve, truth,
+};
+use crate::port::Status;
+
+/// What the engine works with.
+#[derive(Debug)]
+pub(super) struct Engine<'a> {
+    pub store: &'a Store,
+    pub pseudo: Pseudo,
+    /// Resources that fail, by `stack/LogicalId`, and why.
+    pub faults: &'a BTreeMap<String, String>,
+}
+
+impl Engine<'_> {
+    /// Moves the stack on by one step; says whether anything happened.
+    pub(super) fn advance(&self, stack: &mut StackFile) -> bool {
+        let Some(mut operation) = stack.operation.take() else { return false };
+        let outcome = match operation.kind {
+            Kind::Create | Kind::Update => self.build(stack, &mut operation),
+            Kind::Delete => self.take_down(stack, &mut operation, "DELETE"),
+            Kind::Rollback if operation.before.is_empty() => {
+                self.take_down(stack, &mut operation, "ROLLBACK")
+            }
+            Kind::Rollback => {
+                self.go_back(stack, &mut operation);
+                Ok(true)
+            }
+        };
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => stack.operation = Some(operation),
+            Err(failed) => Self::fail(stack, operation, failed),
+        }
+        true
+    }
+
+    /// After a failure a new stack is taken down, and a changed one goes back to what it was.
+    fn fail(stack: &mut StackFile, mut operation: Operation, failed: BTreeSet<String>) {
+        let ids: Vec<String> = failed.into_iter().collect();
+        let why = format!("The following resource(s) failed: [{}]. ", ids.join(", "));
+        match operation.kind {
+            Kind::Delete => {
+                stack.turn("DELETE_FAILED", Some(why.trim_end().to_owned()));
+                return;
+            }
+            Kind::Rollback => {
+                stack.turn("ROLLBACK_FAILED", Some(why.trim_end().to_owned()));
+                return;
+            }
+            Kind::Create => {
+                stack.turn(
+                    "ROLLBACK_IN_PROGRESS",
+                    Some(format!("{why}Rollback requested by user.")),
+                );
+            }
+            Kind::Update => stack.turn("UPDATE_ROLLBACK_IN_PROGRESS", Some(why)),
+        }
+        operation.kind = Kind::Rollback;
+        operation.done.clear();
+        stack.operation = Some(operation);
+    }
+
+    /// One step towards the target: every resource whose needs are met.
+    fn build(
+        &self,
+        stack: &mut StackFile,
+        operation: &mut Operation,
+    ) -> Result<bool, BTreeSet<String>> {
+        let stack_failed = |text: String| -> BTreeSet<String> { BTreeSet::from([text]) };
+        let template =
+            Template::read(&operation.target.template).map_err(|e| stack_failed(e.to_string()))?;
+        let wanted =
+            self.wanted(&template, &operation.target).map_err(|e| stack_failed(e.to_string()))?;
+        let ready: Vec<&String> = wanted
+            .iter()
+            .filter(|id| !operation.done.contains(**id))
+            .filter(|id| {
+                let needs = template.resources[**id].needs(&template);
+                needs.iter().all(|n| operation.done.contains(n) || !wanted.contains(&n))
+            })
+            .copied()
+            .collect();
+        let mut failed = BTreeSet::new();
+        for id in &ready {
+            match self.one(stack, operation, &template, id) {
+                Ok(()) => {
+                    operation.done.insert((*id).clone());
+                }
+                Err(why) => {
+                    let kind = &template.resources[*id].kind;
+                    let verb = if stack.resources.contains_key(*id) { "UPDATE" } else { "CREATE" };
+                    stack.log(id, kind, "", &format!("{verb}_FAILED"), Some(why));
+                    failed.insert((*id).clone());
+                }
+            }
+        }
+        if !failed.is_empty() {
+            return Err(failed);
+        }
+        if operation.done.len() < wanted.len() {
+            return if ready.is_empty() {
+                Err(wanted
+                    .into_iter()
+                    .filter(|id| !operation.done.contains(*id))
+                    .cloned()
+                    .collect())
+            } else {
+                Ok(false)
+            };
+        }
+        let outputs = self.outputs(stack, &template, &operation.target).map_err(stack_failed)?;
+        self.clean_up(stack, operation, &wanted);
+        stack.outputs = outputs;
+        stack.deployed = operation.target.clone();
+        let verb = if operation.kind == Kind::Create { "CREATE" } else { "UPDATE" };
+        stack.turn(&format!("{verb}_COMPLETE"), None);
+        Ok(true)
+    }
+
+    /// The resources that the conditions let be.
+    fn wanted<'t>(
+        &self,
+        template: &'t Template,
+        target: &Input,
+    ) -> Result<BTreeSet<&'t String>, crate::cloudformation::ResolveError> {
+        let none = |_: &str, _: &str| None;
+        let scope = self.scope(template, target, &none);
+        let mut wanted = BTreeSet::new();
+        for (id, resource) in &template.resources {
+            if truth(resource.condition.as_deref(), &scope)? {
+                wanted.insert(id);
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn scope<'s>(
+        &'s self,
+        template: &'s Template,
+        target: &'s Input,
+        attribute: &'s dyn Fn(&str, &str) -> Option<Value>,
+    ) -> Scope<'s> {
+        let (parameters, pseudo) = (&target.parameters, &self.pseudo);
+        Scope { template, parameters, pseudo, attribute, symbols: false }
+    }
+
+    /// Makes or changes one resource, if there is something to do.
+    fn one(
+        &self,
+        stack: &mut StackFile,
+        operation: &mut Operation,
+        template: &Template,
+        id: &str,
+    ) -> Result<(), String> {
+        let resource = &template.resources[id];
+        let properties = self.properties(stack, template, &operation.target, resource)?;
+        let now = stack.resources.get(id).cloned();
+        let verb = if now.is_some() { "UPDATE" } else { "CREATE" };
+        if let Some(now) = &now
+            && now.kind == resource.kind
+            && now.properties == properties
+        {
+            let kept = stack.resources.get_mut(id).expect("it has just been read");
+            kept.deletion_policy.clone_from(&resource.deletion_policy);
+            kept.needs = resource.needs(template);
+            return Ok(());
+        }
+        let known = now.as_ref().map(|m| m.physical.clone()).unwrap_or_default();
+        stack.log(id, &resource.kind, &known, &format!("{verb}_IN_PROGRESS"), None);
+        self.fault(&stack.name, &operation.target, id)?;
+        let made = match now {
+            Some(old) => self.changed(operation, id, resource, old, properties)?,
+            None => self.made(id, resource, properties, 0)?,
+        };
+        let mut made = Made { needs: resource.needs(template), ..made };
+        let asked = attributes(template).remove(id).unwrap_or_default();
+        let value = |name: String| (name.clone(), attribute(&self.pseudo, &made, &name));
+        made.attributes = asked.into_iter().map(value).collect();
+        stack.log(id, &made.kind, &made.physical, &format!("{verb}_COMPLETE"), None);
+        stack.resources.insert(id.to_owned(), made);
+        Ok(())
+    }
+
+    /// Why a resource is to fail, if it is: it is named by its stack's short name, or its whole one.
+    fn fault(&self, stack: &str, input: &Input, id: &str) -> Result<(), String> {
+        let short = input.tags.get("kaws/stack").map_or(stack, String::as_str);
+        let names = [format!("{short}/{id}"), format!("{stack}/{id}")];
+        let why = names.iter().find_map(|name| self.faults.get(name));
+        why.map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    fn made(
+        &self,
+        id: &str,
+        resource: &Resource,
+        properties: Map<String, Value>,
+        generation: u32,
+    ) -> Result<Made, String> {
+        let physical = physical(&self.pseudo, id, &resource.kind, &properties, generation);
+        if resource.kind == "AWS::S3::Bucket" {
+            objects::make(self.store, &physical, &format!("{}/{id}", self.pseudo.stack_id))?;
+        }
+        Ok(Made {
+            kind: resource.kind.clone(),
+            physical,
+            status: Status::new("CREATE_COMPLETE"),
+            properties,
+            attributes: BTreeMap::new(),
+            generation,
+            version: 0,
+            deletion_policy: resource.deletion_policy.clone(),
+            needs: BTreeSet::new(),
+        })
+    }
+
+    /// Changes a resource in place, or makes another and leaves the old one for the end.
+    fn changed(
+        &self,
+        operation: &mut Operation,
+        id: &str,
+        resource: &Resource,
+        old: Made,
+        properties: Map<String, Value>,
+    ) -> Result<Made, String> {
+        let names: BTreeSet<&String> = old.properties.keys().chain(properties.keys()).collect();
+        let differing = names.into_iter().filter(|n| old.properties.get(*n) != properties.get(*n));
+        let gravest =
+            differing.map(|n| (gravest(&resource.kind, n, &old.properties, &properties), n)).max();
+        match gravest {
+            Some((Effect::Unsupported, name)) => {
+                Err(format!("Updates to {name} of {} are not supported", resource.kind))
+            }
+            Some((Effect::Replaces | Effect::MayReplace, _)) => {
+                let new = self.made(id, resource, properties, old.generation + 1)?;
+                if new.physical == old.physical {
+                    return Err(format!(
+                        "CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename {} and update the stack again.",
+                        old.physical
+                    ));
+                }
+                let policy = resource.replace_policy.clone();
+                operation.old.push((id.to_owned(), Made { deletion_policy: policy, ..old }));
+                Ok(Made { status: Status::new("UPDATE_COMPLETE"), ..new })
+            }
+            _ => Ok(Made {
+                status: Status::new("UPDATE_COMPLETE"),
+                version: old.version
+                    + u32::from(
+                        old.properties.get("LaunchTemplateData")
+                            != properties.get("LaunchTemplateData"),
+                    ),
+                properties,
+                deletion_policy: resource.deletion_policy.clone(),
+                ..old
+            }),
+        }
+    }
+
+    /// The properties with everything worked out from what is there.
+    fn properties(
+        &self,
+        stack: &StackFile,
+        template: &Template,
+        target: &Input,
+        resource: &Resource,
+    ) -> Result<Map<String, Value>, String> {
+        let attribute = |id: &str, name: &str| self.attribute(&stack.resources, id, name);
+        let scope = self.scope(template, target, &attribute);
+        let mut all = Map::new();
+        for (name, value) in &resource.properties {
+            if let Some(value) = resolve(value, &scope).map_err(|e| e.to_string())? {
+                all.insert(name.clone(), value);
+            }
+        }
+        Ok(all)
+    }
+
+    fn attribute(&self, all: &BTreeMap<String, Made>, id: &str, name: &str) -> Option<Value> {
+        let made = all.get(id)?;
+        Some(if name.is_empty() {
+            Value::String(made.physical.clone())
+        } else {
+            attribute(&self.pseudo, made, name)
+        })
+    }
+
+    fn outputs(
+        &self,
+        stack: &StackFile,
+        template: &Template,
+        target: &Input,
+    ) -> Result<BTreeMap<String, String>, String> {
+        let attribute = |id: &str, name: &str| self.attribute(&stack.resources, id, name);
+        let scope = self.scope(template, target, &attribute);
+        let mut outputs = BTreeMap::new();
+        for (name, Output { value, condition }) in &template.outputs {
+            if !truth(condition.as_deref(), &scope).map_err(|e| e.to_string())? {
+                continue;
+            }
+            let value = resolve(value, &scope).map_err(|e| format!("output {name}: {e}"))?;
+            let text = match value {
+                Some(Value::String(text)) => text,
+                Some(other) => other.to_string(),
+                None => continue,
+            };
+            outputs.insert(name.clone(), text);
+        }
+        Ok(outputs)
+    }
+
+    /// Deletes what was replaced or left the template; what cannot be deleted is logged and left.
+    fn clean_up(
+        &self,
+        stack: &mut StackFile,
+        operation: &mut Operation,
+        wanted: &BTreeSet<&String>,
+    ) {
+        let gone: Vec<String> =
+            stack.resources.keys().filter(|id| !wanted.contains(id)).cloned().collect();
+        for id in gone {
+            let made = stack.resources.remove(&id).expect("it has just been listed");
+            operation.old.push((id, made));
+        }
+        for (id, made) in std::mem::take(&mut operation.old) {
+            if let Err(why) = self.unmake(&made) {
+                stack.log(&id, &made.kind, &made.physical, "DELETE_FAILED", Some(why));
+            } else {
+                let word = if retained(&made) { "DELETE_SKIPPED" } else { "DELETE_COMPLETE" };
+                stack.log(&id, &made.kind, &made.physical, word, None);
+            }
+        }
+    }
+
+    fn unmake(&self, made: &Made) -> Result<(), String> {
+        if retained(made) || made.kind != "AWS::S3::Bucket" {
+            return Ok(());
+        }
+        objects::unmake(self.store, &made.physical)
+    }
+
+    /// One step of taking everything down: what nothing else needs.
+    fn take_down(
+        &self,
+        stack: &mut StackFile,
+        operation: &mut Operation,
+        verb: &str,
+    ) -> Result<bool, BTreeSet<String>> {
+        let needed: BTreeSet<String> =
+            stack.resources.values().flat_map(|m| m.needs.iter().cloned()).collect();
+        let free: Vec<String> =
+            stack.resources.keys().filter(|id| !needed.contains(*id)).cloned().collect();
+        let mut failed = BTreeSet::new();
+        for id in free {
+            let made = stack.resources[&id].clone();
+            let except_on_create = made.deletion_policy.as_deref() == Some("RetainExceptOnCreate");
+            let made = if verb == "ROLLBACK" && except_on_create {
+                Made { deletion_policy: None, ..made }
+            } else {
+                made
+            };
+            let outcome = match verb {
+                "DELETE" => self.fault(&stack.name, &stack.deployed, &id),
+                _ => Ok(()),
+            };
+            let outcome = outcome.and_then(|()| self.unmake(&made));
+            match outcome {
+                Ok(()) => {
+                    let word = if retained(&made) { "DELETE_SKIPPED" } else { "DELETE_COMPLETE" };
+                    stack.log(&id, &made.kind, &made.physical, word, None);
+                    stack.resources.remove(&id);
+                }
+                Err(why) => {
+                    stack.log(&id, &made.kind, &made.physical, "DELETE_FAILED", Some(why));
+                    failed.insert(id);
+                }
+            }
+        }
+        if !failed.is_empty() {
+            return Err(failed);
+        }
+        if !stack.resources.is_empty() {
+            return Ok(false);
+        }
+        operation.done.clear();
+        stack.outputs.clear();
+        stack.turn(&format!("{verb}_COMPLETE"), None);
+        Ok(true)
+    }
+
+    /// Back to what was before the update: new resources go, old ones are as they were.
+    fn go_back(&self, stack: &mut StackFile, operation: &mut Operation) {
+        let new: Vec<(String, Made)> = stack
+            .resources
+            .iter()
+            .filter(|(id, made)| {
+                operation.before.get(*id).is_none_or(|old| old.physical != made.physical)
+            })
+            .map(|(id, made)| (id.clone(), made.clone()))
+            .collect();
+        for (id, made) in new {
+            let _ = self.unmake(&Made { deletion_policy: None, ..made.clone() });
+            stack.log(&id, &made.kind, &made.physical, "DELETE_COMPLETE", None);
+        }
+        for (id, old) in &operation.before {
+            if stack.resources.get(id).is_some_and(|now| now.physical == old.physical && now != old)
+            {
+                stack.log(id, &old.kind, &old.physical, "UPDATE_COMPLETE", None);
+            }
+        }
+        stack.resources = std::mem::take(&mut operation.before);
+        stack.turn("UPDATE_ROLLBACK_COMPLETE", None);
+    }
+}
+
+fn retained(made: &Made) -> bool {
+    matches!(made.deletion_policy.as_deref(), Some("Retain" | "RetainExceptOnCreate"))
+}
+
+/// The gravest effect below one property.
+fn gravest(kind: &str, name: &str, old: &Map<String, Value>, new: &Map<String, Value>) -> Effect {
+    fn below(path: &str, a: Option<&Value>, b: Option<&Value>, all: &mut Vec<String>) {
+        match (a, b) {
+            (Some(Value::Object(x)), Some(Value::Object(y))) => {
+                let names: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+                names
+                    .into_iter()
+                    .for_each(|n| below(&format!("{path}.{n}"), x.get(n), y.get(n), all));
+            }
+            (a, b) if a == b => {}
+            _ => all.push(path.to_owned()),
+        }
+    }
+    let mut paths = Vec::new();
+    below(name, old.get(name), new.get(name), &mut paths);
+    paths.iter().map(|p| effect(kind, p)).max().unwrap_or(Effect::InPlace)
+}
