@@ -4,6 +4,7 @@ pub mod builtin;
 pub mod cli;
 pub mod cloudformation;
 pub mod config;
+pub mod deploy;
 pub mod emit;
 pub mod finding;
 pub mod kit;

@@ -18,7 +18,7 @@ mod stacks;
 mod tree;
 
 pub use claim::{Claim, claim_at, split};
-pub use entities::{File, HostVolume as HostVolumeForm, Kind, Pin, Release, Rule};
+pub use entities::{File, HostVolume as HostVolumeForm, Kind, Pin, Release, Rule, Step};
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, PREFERRED, Preference};
 pub use patch::{AppliedPatch, Op, Patch};

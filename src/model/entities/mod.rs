@@ -20,7 +20,8 @@ use aws::{Output, Parameter, Resource, Statement};
 use identity::{Authority, Certificate, SecretName};
 use machine::{DropIn, Unit};
 pub use machine::{File, HostVolume, Pin};
-use stage::{Check, Step};
+use stage::Check;
+pub use stage::Step;
 
 use crate::schema::{Schema, of};
 

@@ -1,0 +1,30 @@
+//! Deploying what was rendered: the plan, the graph of steps, removal, and what is remembered of it.
+//!
+//! Asks the world only through the port (`port`); what it is told to show goes to a [`Watcher`]. Not here:
+//! reading `rendered/` (`emit`), and printing (`cli`).
+
+mod assets;
+mod change_set;
+mod destroy;
+mod error;
+mod hold;
+pub mod plan;
+mod record;
+mod requests;
+mod secrets;
+mod stacks;
+mod steps;
+mod tree;
+mod up;
+mod watch;
+
+pub use destroy::{DestroyOptions, DestroyPlan, Kept, destroy, plan_destroy};
+pub use error::{Error, RootCause};
+pub use hold::{Holder, clear};
+pub use record::{Deployment, PluginRecord, Record, recorded};
+pub use secrets::{list_secrets, remove_secret, set_secret};
+pub use stacks::settle;
+pub use steps::{Ended, Steps};
+pub use tree::{ClusterFacts, Parameter, Source, Tree, TreeError, TreeStack};
+pub use up::{Operator, Up, UpOptions, up, up_state};
+pub use watch::{Progress, Silent, StepState, Watcher};

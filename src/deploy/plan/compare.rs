@@ -1,0 +1,315 @@
+//! One stack: what is deployed against what is rendered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::detail::details;
+use super::risk::at_risk;
+use super::{Cause, Deployed, Nodes, ResourcePlan, StackAction, StackPlan, Wanted};
+use crate::cloudformation::{Action, Change, Fate, Pseudo, Side, Template, changes, references};
+use crate::deploy::error::Error;
+use crate::deploy::tree::{Source, Tree, TreeStack};
+use crate::port::{CloudError, ErrorKind, Stack};
+
+/// Outputs that may change, by stack, each with the letters of why.
+pub(super) type Unsure = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+pub(super) fn stack(
+    stack: &TreeStack,
+    wanted: &Wanted<'_>,
+    deployed: &Deployed,
+    unsure: &Unsure,
+) -> Result<StackPlan, Error> {
+    let (parameters, predicted) = parameters(stack, wanted, deployed, unsure);
+    let there = deployed.stacks.get(&stack.short);
+    let parameters = shown(stack, parameters, there.map(|(s, _)| s));
+    let (empty, none) = (Template::default(), BTreeMap::new());
+    let new = Side { template: &stack.template, parameters: &parameters, tags: &stack.tags };
+    let old = there.map_or(Side { template: &empty, parameters: &none, tags: &none }, |(s, t)| {
+        Side { template: t, parameters: &s.parameters, tags: &s.tags }
+    });
+    let pseudo = pseudo(wanted.tree, stack, there.map(|(s, _)| s));
+    let found = changes(old, new, &pseudo).map_err(|e| {
+        let text = format!("stacks/{}.yaml: {e}", stack.short);
+        CloudError::new("plan", ErrorKind::Refused, text)
+    })?;
+    let outputs_differ = there.is_some_and(|(_, t)| t.outputs != stack.template.outputs);
+    let protect = there.is_some_and(|(s, _)| s.protected != stack.protected);
+    let protect = protect.then_some(stack.protected);
+    let action = match there {
+        None => StackAction::Create,
+        Some(_) if !found.is_empty() || outputs_differ || protect.is_some() => StackAction::Update,
+        Some(_) => StackAction::None,
+    };
+    let nodes = nodes(&stack.template, &found);
+    let passed_on = passed_on(stack, unsure);
+    let changes = resources(&stack.short, found, &stack.template, &passed_on, wanted, deployed);
+    // Parameters that get another value, or may.
+    let moved: BTreeSet<String> = parameters
+        .iter()
+        .filter(|(name, value)| there.is_none_or(|(s, _)| s.parameters.get(*name) != Some(*value)))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let unsure = unsure_outputs(stack, there.map(|(_, t)| t), &changes, &moved);
+    let predicted = if action == StackAction::None { BTreeSet::new() } else { predicted };
+    Ok(StackPlan {
+        stack: stack.short.clone(),
+        action,
+        predicted,
+        changes,
+        nodes,
+        drops_after: BTreeSet::new(),
+        protect,
+        unsure,
+    })
+}
+
+/// A stack that is deployed and no longer rendered.
+pub(super) fn leaving(name: &str, wanted: &Wanted<'_>, deployed: &Deployed) -> StackPlan {
+    let (_, template) = &deployed.stacks[name];
+    let removed = template.resources.iter().map(|(id, resource)| Change {
+        id: id.clone(),
+        kind: resource.kind.clone(),
+        action: Action::Remove,
+        fate: Fate::Replaces,
+        properties: Vec::new(),
+        kept: resource.deletion_policy.clone(),
+    });
+    let removes = wanted.remove.contains(name);
+    let action = if removes { StackAction::Delete } else { StackAction::Leave };
+    let none = BTreeMap::new();
+    let mut changes = resources(name, removed.collect(), template, &none, wanted, deployed);
+    if !removes {
+        changes.iter_mut().for_each(|c| c.data_at_risk = false);
+    }
+    StackPlan {
+        stack: name.to_owned(),
+        action,
+        predicted: BTreeSet::new(),
+        changes,
+        nodes: None,
+        drops_after: BTreeSet::new(),
+        protect: None,
+        unsure: BTreeMap::new(),
+    }
+}
+
+/// Values of parameters, as far as they are known, and what the others wait for.
+fn parameters(
+    stack: &TreeStack,
+    wanted: &Wanted<'_>,
+    deployed: &Deployed,
+    unsure: &Unsure,
+) -> (BTreeMap<String, String>, BTreeSet<String>) {
+    let (mut known, mut waits) = (BTreeMap::new(), BTreeSet::new());
+    for (name, parameter) in &stack.parameters {
+        let value = match &parameter.source {
+            Source::Lock(lock) => wanted.locked.get(lock).cloned(),
+            Source::Output(producer, output) => {
+                let open = unsure.get(producer).is_some_and(|all| all.contains_key(output));
+                let now = deployed.stacks.get(producer).and_then(|(s, _)| s.outputs.get(output));
+                now.filter(|_| !open).cloned()
+            }
+        };
+        match (value, &parameter.source) {
+            (Some(value), _) => {
+                known.insert(name.clone(), value);
+            }
+            (None, Source::Output(producer, output)) => {
+                waits.insert(format!("{producer}/{output}"));
+            }
+            (None, Source::Lock(lock)) => {
+                waits.insert(lock.clone());
+            }
+        }
+    }
+    (known, waits)
+}
+
+/// Every parameter has a value to compare with: one that is not known yet its own name, one that is not
+/// to be seen what is deployed.
+fn shown(
+    stack: &TreeStack,
+    mut known: BTreeMap<String, String>,
+    there: Option<&Stack>,
+) -> BTreeMap<String, String> {
+    for (name, parameter) in &stack.template.parameters {
+        let before = there.and_then(|s| s.parameters.get(name));
+        if let Some(before) = before.filter(|_| parameter.no_echo) {
+            known.insert(name.clone(), before.clone());
+        }
+        if stack.parameters.contains_key(name) || parameter.default.is_none() {
+            known.entry(name.clone()).or_insert_with(|| format!("${{{name}}}"));
+        }
+    }
+    known
+}
+
+fn pseudo(tree: &Tree, stack: &TreeStack, there: Option<&Stack>) -> Pseudo {
+    Pseudo {
+        account: tree.cluster.account.clone(),
+        region: tree.cluster.region.clone(),
+        partition: tree.cluster.partition.clone(),
+        stack: stack.name.clone(),
+        stack_id: there.map(|s| s.id.clone()).unwrap_or_default(),
+    }
+}
+
+/// Parameters that take what may change, each with the letters of why.
+fn passed_on(stack: &TreeStack, unsure: &Unsure) -> BTreeMap<String, BTreeSet<String>> {
+    let letters = |source: &Source| match source {
+        Source::Output(producer, output) => unsure.get(producer)?.get(output).cloned(),
+        Source::Lock(_) => None,
+    };
+    let parameters = stack.parameters.iter();
+    parameters.filter_map(|(name, p)| Some((name.clone(), letters(&p.source)?))).collect()
+}
+
+/// Outputs whose value may be another one after the change, each with the letters of why.
+fn unsure_outputs(
+    stack: &TreeStack,
+    before: Option<&Template>,
+    changes: &[ResourcePlan],
+    moved: &BTreeSet<String>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let renewed: BTreeMap<&str, &BTreeSet<String>> = changes
+        .iter()
+        .filter(|plan| {
+            let change = &plan.change;
+            let moves = matches!(change.fate, Fate::Replaces | Fate::MayReplace);
+            change.action == Action::Add || moves || change.kind == "AWS::EC2::LaunchTemplate"
+        })
+        .map(|plan| (plan.change.id.as_str(), &plan.causes))
+        .collect();
+    let mut all = BTreeMap::new();
+    for (name, output) in &stack.template.outputs {
+        let written = before.is_none_or(|t| {
+            t.outputs.get(name) != Some(output)
+                || t.mappings != stack.template.mappings
+                || t.conditions != stack.template.conditions
+        });
+        let named = references(&output.value);
+        let taken = named.iter().any(|id| moved.contains(id));
+        let causes: Vec<&&BTreeSet<String>> =
+            named.iter().filter_map(|id| renewed.get(id.as_str())).collect();
+        if written || taken || !causes.is_empty() {
+            all.insert(name.clone(), causes.into_iter().flat_map(|c| c.iter().cloned()).collect());
+        }
+    }
+    all
+}
+
+/// The machines that the changes replace: those of groups that roll.
+fn nodes(template: &Template, changes: &[Change]) -> Option<Nodes> {
+    let number = |value: &Value| match value {
+        Value::String(text) => text.parse().ok(),
+        other => other.as_u64(),
+    };
+    let size = |id: &str| {
+        let properties = &template.resources.get(id)?.properties;
+        let sizes = ["DesiredCapacity", "MinSize"].iter().find_map(|key| properties.get(*key));
+        sizes.and_then(number)
+    };
+    let groups = template
+        .resources
+        .iter()
+        .filter(|(_, r)| r.kind == "AWS::AutoScaling::AutoScalingGroup")
+        .map(|(id, _)| id);
+    let of: u64 = groups.filter_map(|id| size(id)).sum();
+    let rolling: Vec<&Change> = changes.iter().filter(|c| c.fate == Fate::Rolls).collect();
+    let first = rolling.first()?;
+    let policy = &template.resources.get(&first.id)?.update_policy["AutoScalingRollingUpdate"];
+    let batch = number(&policy["MaxBatchSize"]).unwrap_or(1);
+    let rolls = rolling.iter().filter_map(|c| size(&c.id)).sum();
+    let scales = |id: &str| {
+        let properties = &template.resources[id].properties;
+        !properties.contains_key("DesiredCapacity")
+            && properties.get("MaxSize") != properties.get("MinSize")
+    };
+    let at_least = rolling.iter().any(|c| scales(&c.id));
+    Some(Nodes { rolls, of, batch, at_least })
+}
+
+fn resources(
+    stack: &str,
+    changes: Vec<Change>,
+    template: &Template,
+    passed_on: &BTreeMap<String, BTreeSet<String>>,
+    wanted: &Wanted<'_>,
+    deployed: &Deployed,
+) -> Vec<ResourcePlan> {
+    let mut letters: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut all = Vec::with_capacity(changes.len());
+    for change in changes {
+        let key = format!("{stack}/{}", change.id);
+        let mut causes = direct(&key, &change, template, &wanted.causes);
+        for (parameter, passed) in passed_on {
+            if shows(&change, parameter) {
+                causes.extend(passed.iter().cloned());
+            }
+        }
+        for (id, passed) in &letters {
+            if names_renewed(&change, id) {
+                causes.extend(passed.iter().cloned());
+            }
+        }
+        if causes.is_empty() {
+            // What nothing explains alone is laid to what may explain anything.
+            let any = wanted.causes.iter().filter(|c| c.touches.contains("*"));
+            causes.extend(any.map(|c| c.letter.clone()));
+        }
+        letters.insert(change.id.clone(), causes.clone());
+        all.push(ResourcePlan {
+            owners: owners(&key, wanted, deployed),
+            data_at_risk: at_risk(&change),
+            details: details(&change, wanted, deployed),
+            causes,
+            change,
+        });
+    }
+    all
+}
+
+/// Whether what changes names a resource that will be another one, or an attribute that will.
+fn names_renewed(change: &Change, id: &str) -> bool {
+    let after = change.properties.iter().filter_map(|p| p.after.as_ref());
+    after.map(ToString::to_string).any(|text| {
+        text.contains(&format!("${{{id} (new)}}"))
+            || text.match_indices(&format!("${{{id}.")).any(|(at, _)| {
+                text[at..].split('}').next().is_some_and(|name| name.ends_with(" (new)"))
+            })
+    })
+}
+
+/// Whether a parameter without a value yet stands in what changes.
+fn shows(change: &Change, parameter: &str) -> bool {
+    let sign = format!("${{{parameter}}}");
+    change.properties.iter().filter_map(|p| p.after.as_ref()).any(|v| v.to_string().contains(&sign))
+}
+
+/// The causes that make the resource itself different, or a parameter that it takes.
+fn direct(key: &str, change: &Change, template: &Template, causes: &[Cause]) -> BTreeSet<String> {
+    let stack = key.split('/').next().unwrap_or_default();
+    let taken: BTreeSet<String> = template
+        .resources
+        .get(&change.id)
+        .map(|r| r.properties.values().flat_map(references).collect())
+        .unwrap_or_default();
+    let tagged = change.properties.iter().any(|p| p.path.starts_with("Tags."));
+    let touches = |cause: &&Cause| {
+        cause.touches.contains(key)
+            || (tagged && cause.touches.contains(&format!("{stack}/tags")))
+            || taken.iter().any(|id| cause.touches.contains(&format!("{stack}/{id}")))
+                && template
+                    .parameters
+                    .keys()
+                    .any(|p| taken.contains(p) && cause.touches.contains(&format!("{stack}/{p}")))
+    };
+    causes.iter().filter(touches).map(|c| c.letter.clone()).collect()
+}
+
+fn owners(key: &str, wanted: &Wanted<'_>, deployed: &Deployed) -> Vec<String> {
+    let before = || deployed.last.as_ref().and_then(|last| last.record.owners.get(key));
+    wanted.owners.get(key).or_else(before).cloned().unwrap_or_default()
+}

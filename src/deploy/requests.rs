@@ -1,0 +1,107 @@
+//! Steps of plugins: an HTTP request, or waiting until something answers.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use serde_json::Value;
+
+use super::error::Error;
+use crate::model::Step;
+use crate::port::{Cloud, Request, Web};
+
+/// How long a step may take that does not say.
+const WITHIN: u64 = 300;
+/// How long to wait before asking again.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Outputs of stacks.
+type Outputs = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Runs a step; on the local cloud there is nobody to ask.
+pub(super) async fn run(
+    cloud: &dyn Cloud,
+    web: &dyn Web,
+    name: &str,
+    step: &Step,
+    outputs: &Outputs,
+) -> Result<String, Error> {
+    if cloud.is_local() {
+        return Ok("not run: nothing answers on the local cloud".to_owned());
+    }
+    let wrong = |reason: String| Error::Step { step: name.to_owned(), reason };
+    let form = step.http.as_ref().or_else(|| {
+        step.wait.as_ref().and_then(|w| {
+            // A condition on an HTTP endpoint is spelled as a check spells it.
+            w.contains_key("url").then_some(w)
+        })
+    });
+    let Some(form) = form else {
+        return Err(wrong("it waits for the cluster, which kaws cannot ask yet".to_owned()));
+    };
+    let form: BTreeMap<&String, Value> =
+        form.iter().map(|(key, value)| (key, filled(value, outputs))).collect();
+    let get = |key: &str| form.get(&key.to_owned());
+    let text = |key: &str| get(key).and_then(Value::as_str).map(str::to_owned);
+    let url = text("url").ok_or_else(|| wrong("it has no url".to_owned()))?;
+    let expect = get("expect").and_then(Value::as_u64).unwrap_or(200);
+    let request = Request {
+        method: text("method").unwrap_or_else(|| "GET".to_owned()),
+        url,
+        body: get("body").map(|b| b.as_str().map_or_else(|| b.to_string(), str::to_owned)),
+    };
+    let within = std::time::Duration::from_secs(step.within.as_deref().map_or(WITHIN, seconds));
+    let said = std::sync::Mutex::new("nothing answers".to_owned());
+    let asking = async {
+        loop {
+            let now = match web.send(&request).await {
+                Ok(answer) if u64::from(answer.status) == expect => return format!("{expect}"),
+                Ok(answer) => format!("{} answers {}, not {expect}", request.url, answer.status),
+                Err(error) => error.to_string(),
+            };
+            *said.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    match tokio::time::timeout(within, asking).await {
+        Ok(done) => Ok(done),
+        Err(_) => Err(wrong(said.into_inner().unwrap_or_else(PoisonError::into_inner))),
+    }
+}
+
+/// A value with the outputs that it names in their place.
+fn filled(value: &Value, outputs: &Outputs) -> Value {
+    let output = |name: &str| {
+        let (stack, output) = name.trim().split_once('.')?;
+        outputs.get(stack)?.get(output).cloned()
+    };
+    match value {
+        Value::Object(map) => match map.get("$output").and_then(Value::as_str).and_then(output) {
+            Some(text) if map.len() == 1 => Value::String(text),
+            _ => map.iter().map(|(k, v)| (k.clone(), filled(v, outputs))).collect(),
+        },
+        Value::Array(items) => items.iter().map(|item| filled(item, outputs)).collect(),
+        Value::String(text) => {
+            let mut parts = text.split("@{output ");
+            let mut whole = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+                whole.push_str(&output(name).unwrap_or_default());
+                whole.push_str(rest);
+            }
+            Value::String(whole)
+        }
+        other => other.clone(),
+    }
+}
+
+/// `90s`, `5m`, `2h`, `1d` in seconds; the schema has checked the form.
+fn seconds(text: &str) -> u64 {
+    let (number, unit) = text.split_at(text.len() - 1);
+    let factor = match unit {
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => 1,
+    };
+    number.parse::<u64>().unwrap_or(WITHIN).saturating_mul(factor)
+}

@@ -1,0 +1,270 @@
+//! One stack: its change set, checked against the plan and executed, or its deletion, followed to the end.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use super::assets::template_key;
+use super::change_set::more_than;
+use super::error::{Error, RootCause};
+use super::plan::Plan;
+use super::tree::{Source, Tree, TreeError, TreeStack};
+use super::watch::{Progress, Watcher};
+use crate::cloudformation::interim;
+use crate::port::{Body, ChangeSetRequest, Cloud, Stack, When};
+use crate::value::sha256;
+
+/// The stack that holds the bucket everything else is fetched from: its template goes with the call.
+pub(super) const STATE: &str = "state";
+
+/// What deploying stacks needs.
+pub(super) struct Stacks<'a> {
+    pub cloud: &'a dyn Cloud,
+    pub tree: &'a Tree,
+    pub plan: &'a Plan,
+    pub watcher: &'a dyn Watcher,
+    /// Values of entries in kaws.lock.
+    pub locked: &'a BTreeMap<String, String>,
+    /// The role that CloudFormation works with.
+    pub role: Option<&'a str>,
+    /// Outputs of stacks, as far as they are known.
+    pub outputs: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
+}
+
+/// So often a stack is looked at without anything happening before its status is believed.
+const LOOKS: u32 = 40;
+
+/// Waits until nothing of a cluster is under way: an interrupted run may have left something.
+///
+/// # Errors
+/// The cloud's.
+pub async fn settle(cloud: &dyn Cloud, cluster: &str, watcher: &dyn Watcher) -> Result<(), Error> {
+    loop {
+        let all = cloud.stacks(cluster).await?;
+        let moving: Vec<&Stack> = all.iter().filter(|s| s.status.is_in_progress()).collect();
+        if moving.is_empty() {
+            return Ok(());
+        }
+        if watcher.stopping() {
+            return Err(Error::Interrupted);
+        }
+        for stack in moving {
+            watcher.on(Progress::Detail {
+                step: "waiting".to_owned(),
+                subject: stack.name.clone(),
+                status: stack.status.to_string(),
+                reason: None,
+            });
+        }
+        tokio::time::sleep(cloud.pause()).await;
+    }
+}
+
+impl Stacks<'_> {
+    /// Brings one stack to what is rendered; returns what was done, in words. What others still use stays
+    /// for now.
+    pub(super) async fn deploy(&self, short: &str) -> Result<String, Error> {
+        let stack = &self.tree.stacks[short];
+        let in_two = self.plan.stack(short).is_some_and(|p| !p.drops_after.is_empty());
+        if !in_two {
+            return self.bring(short, stack, false).await;
+        }
+        let old = self.cloud.template(&stack.name).await?;
+        let text = interim(&old, &stack.text)
+            .map_err(|source| TreeError::Template { stack: short.to_owned(), source })?;
+        let kept = TreeStack { text: text.into(), ..stack.clone() };
+        let (bucket, key) = (&self.tree.cluster.bucket, template_key(&kept));
+        self.cloud.put(bucket, &key, kept.text.as_bytes().to_vec(), When::Always).await?;
+        self.bring(short, &kept, true).await
+    }
+
+    /// The second step: nobody uses any more what the stack drops.
+    pub(super) async fn drop_rest(&self, short: &str) -> Result<String, Error> {
+        self.bring(short, &self.tree.stacks[short], false).await
+    }
+
+    async fn bring(&self, short: &str, stack: &TreeStack, kept: bool) -> Result<String, Error> {
+        let mut there = self.settled(short, &stack.name).await?;
+        if there.as_ref().is_some_and(|s| s.status.never_came()) {
+            // It never came to be, so nothing in it is worth keeping.
+            self.remove(short, &stack.name).await?;
+            there = None;
+        }
+        let request = self.request(stack, there.as_ref(), kept)?;
+        let create = request.create;
+        let Some(set) = self.cloud.change_set(&request).await? else {
+            let now = there.ok_or_else(|| self.vanished(short))?;
+            self.know(short, &now);
+            return self.protected(stack, &now, "no changes".to_owned()).await;
+        };
+        let more = more_than(self.plan.stack(short), &set);
+        if !more.is_empty() {
+            self.cloud.discard(&stack.name, &set.name).await?;
+            return Err(Error::MoreThanPlan { stack: short.to_owned(), more });
+        }
+        let since = self.cloud.last_event(&stack.name).await?;
+        self.cloud.execute(&stack.name, &set.name).await?;
+        let now = self.follow(short, &stack.name, since.as_deref()).await?;
+        let now = now.ok_or_else(|| self.vanished(short))?;
+        self.know(short, &now);
+        let count = set.changes.len();
+        let noun = if count == 1 { "resource" } else { "resources" };
+        let verb = if create { "made" } else { "changed" };
+        self.protected(stack, &now, format!("{count} {noun} {verb}")).await
+    }
+
+    /// Deletes a stack that is no longer rendered, or all of it that can go.
+    pub(super) async fn remove(&self, short: &str, name: &str) -> Result<String, Error> {
+        let Some(stack) = self.settled(short, name).await? else {
+            return Ok("is gone".to_owned());
+        };
+        if stack.protected {
+            self.cloud.protect(name, false).await?;
+        }
+        let since = self.cloud.last_event(&stack.id).await?;
+        self.cloud.delete_stack(name, self.role).await?;
+        match self.follow(short, &stack.id, since.as_deref()).await? {
+            None => Ok("removed".to_owned()),
+            Some(left) => {
+                let history = self.cloud.events(&stack.id, since.as_deref()).await?;
+                let cause = RootCause::of(short, left.status.as_str(), &history);
+                Err(Error::Stack(Box::new(cause)))
+            }
+        }
+    }
+
+    /// Waits until nothing is under way any more; an interrupted run may have left something.
+    pub(super) async fn settled(&self, short: &str, name: &str) -> Result<Option<Stack>, Error> {
+        loop {
+            match self.cloud.stack(name).await? {
+                Some(stack) if stack.status.is_in_progress() => {
+                    self.say(short, &stack.name, stack.status.as_str(), None);
+                    tokio::time::sleep(self.cloud.pause()).await;
+                }
+                other => return Ok(other.filter(|s| !s.status.is_deleted())),
+            }
+        }
+    }
+
+    /// Follows what is under way to its end, and tells of every resource on the way.
+    async fn follow(
+        &self,
+        short: &str,
+        name: &str,
+        since: Option<&str>,
+    ) -> Result<Option<Stack>, Error> {
+        let mut seen = since.map(str::to_owned);
+        let mut looks = 0;
+        loop {
+            let now = self.cloud.stack(name).await?;
+            let events = match self.cloud.events(name, seen.as_deref()).await {
+                Ok(events) => events,
+                Err(error) if error.is_not_found() => Vec::new(),
+                Err(error) => return Err(error.into()),
+            };
+            for event in events.iter().rev() {
+                self.say(short, &event.resource, event.status.as_str(), event.reason.clone());
+            }
+            seen = events.first().map(|e| e.id.clone()).or(seen);
+            let Some(stack) = now else { return Ok(None) };
+            // Until something has happened, the status may be that of before.
+            looks += 1;
+            let begun = seen.as_deref() != since || looks > LOOKS;
+            if stack.status.is_in_progress() || !begun {
+                tokio::time::sleep(self.cloud.pause()).await;
+                continue;
+            }
+            if stack.status.is_deleted() {
+                return Ok(None);
+            }
+            if stack.status.is_done() {
+                return Ok(Some(stack));
+            }
+            let history = self.cloud.events(name, since).await?;
+            let cause = RootCause::of(short, stack.status.as_str(), &history);
+            return Err(Error::Stack(Box::new(cause)));
+        }
+    }
+
+    fn request(
+        &self,
+        stack: &TreeStack,
+        there: Option<&Stack>,
+        kept: bool,
+    ) -> Result<ChangeSetRequest, Error> {
+        let create = there.is_none_or(|s| s.status.is_empty_stack());
+        let parameters = self.parameters(stack)?;
+        // A template that still has what will be dropped still has its parameters.
+        let before = there.into_iter().flat_map(|s| s.parameters.keys());
+        let previous =
+            before.filter(|name| kept && !parameters.contains_key(*name)).cloned().collect();
+        let body = if stack.short == STATE {
+            Body::Inline(stack.text.to_string())
+        } else {
+            Body::Object(self.tree.cluster.bucket.clone(), template_key(stack))
+        };
+        let said = serde_json::to_string(&(&*stack.text, &parameters, &stack.tags))
+            .expect("it has text keys");
+        Ok(ChangeSetRequest {
+            stack: stack.name.clone(),
+            name: format!("kaws-{}", &sha256(said.as_bytes())[..16]),
+            create,
+            body,
+            parameters,
+            previous,
+            tags: stack.tags.clone(),
+            role: self.role.map(str::to_owned),
+        })
+    }
+
+    fn parameters(&self, stack: &TreeStack) -> Result<BTreeMap<String, String>, Error> {
+        let outputs = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = |(name, parameter): (&String, &super::tree::Parameter)| {
+            let (found, source_name) = match &parameter.source {
+                Source::Lock(lock) => (self.locked.get(lock), lock.clone()),
+                Source::Output(producer, output) => (
+                    outputs.get(producer).and_then(|all| all.get(output)),
+                    format!("{producer}.{output}"),
+                ),
+            };
+            let found = found.cloned().ok_or_else(|| Error::NoValue {
+                stack: stack.short.clone(),
+                parameter: name.clone(),
+                source_name,
+            })?;
+            Ok((name.clone(), found))
+        };
+        stack.parameters.iter().map(value).collect()
+    }
+
+    /// Remembers a stack's outputs for those that come after it.
+    pub(super) fn know(&self, short: &str, stack: &Stack) {
+        let mut all = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(short.to_owned(), stack.outputs.clone());
+    }
+
+    async fn protected(
+        &self,
+        stack: &TreeStack,
+        now: &Stack,
+        note: String,
+    ) -> Result<String, Error> {
+        if stack.protected != now.protected {
+            self.cloud.protect(&stack.name, stack.protected).await?;
+        }
+        Ok(note)
+    }
+
+    fn vanished(&self, short: &str) -> Error {
+        let cause = RootCause::of(short, "DELETE_COMPLETE", &[]);
+        Error::Stack(Box::new(cause))
+    }
+
+    fn say(&self, short: &str, subject: &str, status: &str, reason: Option<String>) {
+        self.watcher.on(Progress::Detail {
+            step: format!("stack:{short}"),
+            subject: subject.to_owned(),
+            status: status.to_owned(),
+            reason,
+        });
+    }
+}
