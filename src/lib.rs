@@ -1,5 +1,7 @@
 //! kaws turns one `cluster.yaml` into a whole Kubernetes cluster on AWS.
 pub mod archive;
+#[cfg(feature = "aws")]
+pub mod aws;
 pub mod builtin;
 pub mod cli;
 pub mod cloudformation;
