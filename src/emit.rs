@@ -36,6 +36,21 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A tree cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file is not what the manifest says.
+    #[error("{} is not what its manifest says: kaws render repairs the tree", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file is there that kaws did not write.
     #[error("{} is there, and kaws did not write it: move it away, or render elsewhere with --out", path.display())]
     Foreign {
@@ -138,6 +153,33 @@ pub fn is_intact(out: &Path) -> Result<bool, Error> {
         std::fs::read(out.join(path)).is_ok_and(|bytes| sha256(&bytes) == *hash)
     };
     Ok(manifest.is_some_and(|m| m.files.iter().all(intact)) && !out.join(JOURNAL).exists())
+}
+
+/// Files of a tree, by path.
+pub type Files = BTreeMap<String, std::sync::Arc<[u8]>>;
+
+/// Returns a tree that is on disk: its manifest, and its files by path.
+///
+/// # Errors
+/// A manifest that is missing or none, files that are missing or not as the manifest says.
+pub fn read(out: &Path) -> Result<(String, Files), Error> {
+    let path = out.join(MANIFEST);
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Unreadable { path, source }
+    };
+    let text = std::fs::read_to_string(&path).map_err(io(&path))?;
+    let manifest = read_manifest(&path)?.map(|m| m.files).unwrap_or_default();
+    let mut files = Files::new();
+    for (name, hash) in manifest.into_iter().filter(|(name, _)| is_below(name)) {
+        let path = out.join(&name);
+        let bytes = std::fs::read(&path).map_err(io(&path))?;
+        if sha256(&bytes) != hash {
+            return Err(Error::Changed { path });
+        }
+        files.insert(name, bytes.into());
+    }
+    Ok((text, files))
 }
 
 /// Returns the paths that kaws wrote, or may have written when it was stopped.

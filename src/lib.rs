@@ -3,6 +3,7 @@ pub mod archive;
 #[cfg(feature = "aws")]
 pub mod aws;
 pub mod builtin;
+pub mod causes;
 pub mod cli;
 pub mod cloudformation;
 pub mod config;
@@ -21,7 +22,9 @@ pub mod origin;
 pub mod pipeline;
 pub mod plugin;
 pub mod port;
+pub mod resolve;
 pub mod run;
 pub mod schema;
 pub mod template;
 pub mod value;
+pub mod web;

@@ -105,6 +105,12 @@ impl Lock {
         locked.or_else(|| self.known.get(name))
     }
 
+    /// Returns what the file says; nothing where there is none.
+    #[must_use]
+    pub fn file(&self) -> &LockFile {
+        &self.file
+    }
+
     /// Returns what was locked of a plugin.
     #[must_use]
     pub fn plugin(&self, name: &str) -> Option<&LockedPlugin> {

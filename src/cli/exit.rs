@@ -27,7 +27,11 @@ pub enum Exit {
 pub const EXIT_CODES: &[(u8, Exit, &str)] = &[
     (0, Exit::Done, "Done."),
     (1, Exit::Findings, "Fatal findings, refusals included; failed cases of a plugin."),
-    (2, Exit::Differences, "Differences, where they were asked for: `render --check`."),
+    (
+        2,
+        Exit::Differences,
+        "Differences, where they were asked for: `render --check`, `plan --exit-code`.",
+    ),
     (3, Exit::Files, "A file or process failed: not there, not readable, not kaws's own."),
     (4, Exit::Aws, "AWS failed."),
     (64, Exit::Usage, "The command line is wrong."),

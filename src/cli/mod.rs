@@ -2,6 +2,7 @@
 //! reads the environment, or knows the time.
 
 mod commands;
+mod deploying;
 mod exit;
 mod explain;
 mod graph;
@@ -82,6 +83,28 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Show what `up` would do to every resource, and why. Changes nothing.
+    #[command(
+        visible_alias = "diff",
+        after_help = "Examples:\n  kaws plan\n  kaws plan --save plan.json && kaws up --plan plan.json\n  kaws plan --base main/rendered    what a pull request changes, without an account"
+    )]
+    Plan(PlanArguments),
+    /// Deploy rendered/: make, change and, where named, remove what differs.
+    #[command(
+        after_help = "Examples:\n  kaws up\n  kaws up --cloud local --yes         try it, without an account\n  kaws up --plan plan.json            exactly what was planned\n  kaws up --remove pool-old"
+    )]
+    Up(UpArguments),
+    /// Delete the cluster's stacks; data, key and state stay unless named.
+    #[command(
+        after_help = "Examples:\n  kaws destroy\n  kaws destroy --remove-leftovers --allow-data-loss etcd"
+    )]
+    Destroy(DestroyArguments),
+    /// Resolve what is fetched from outside, with its source, into kaws.lock.
+    #[command(after_help = "Examples:\n  kaws lock\n  kaws lock --update image/ubuntu-24.04/amd64")]
+    Lock(LockArguments),
+    /// Set, list and remove the secrets that machines read.
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// Say who put something there, from which line, or what a finding's code means.
     #[command(
         after_help = "Examples:\n  kaws explain apiServer.flags.audit-log-maxage\n  kaws explain pool-general/Group\n  kaws explain merge/conflict"
@@ -120,6 +143,112 @@ enum Command {
     },
     /// Print the version, and those of Kubernetes it renders.
     Version,
+}
+
+#[derive(Debug, clap::Args)]
+struct PlanArguments {
+    #[command(flatten)]
+    cloud: deploying::CloudArguments,
+    /// Compare with this rendered tree instead of what is deployed; needs no account.
+    #[arg(long, value_name = "DIR")]
+    base: Option<PathBuf>,
+    /// Write the plan to a file, for `kaws up --plan`.
+    #[arg(long, value_name = "FILE", conflicts_with = "base")]
+    save: Option<PathBuf>,
+    /// End with 2 if there is something to do.
+    #[arg(long)]
+    exit_code: bool,
+    /// Plan the removal of a stack that is no longer rendered; repeatable.
+    #[arg(long, value_name = "STACK")]
+    remove: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct UpArguments {
+    #[command(flatten)]
+    cloud: deploying::CloudArguments,
+    /// Ask nothing.
+    #[arg(long)]
+    yes: bool,
+    /// Write rendered/ anew first, if it is not what the cluster renders to.
+    #[arg(long)]
+    render: bool,
+    /// Do exactly what a saved plan says, or refuse.
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Delete a stack that is no longer rendered; repeatable.
+    #[arg(long, value_name = "STACK")]
+    remove: Vec<String>,
+    /// Let this stack or STACK/LOGICAL_ID lose its data; repeatable.
+    #[arg(long, value_name = "NAME")]
+    allow_data_loss: Vec<String>,
+    /// Take over a lock whose holder is gone.
+    #[arg(long)]
+    take_over: bool,
+    /// How many steps go on at once.
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    at_most: usize,
+    /// Let a resource fail, on the local cloud: STACK/LOGICAL_ID, and why; repeatable.
+    #[arg(long, value_name = "RESOURCE[=REASON]")]
+    fail: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct DestroyArguments {
+    #[command(flatten)]
+    cloud: deploying::CloudArguments,
+    /// Ask nothing.
+    #[arg(long)]
+    yes: bool,
+    /// Only show what would be deleted.
+    #[arg(long)]
+    plan: bool,
+    /// Also remove what the cluster made itself: load balancers, target groups, security groups.
+    #[arg(long)]
+    remove_leftovers: bool,
+    /// Take over a lock whose holder is gone.
+    #[arg(long)]
+    take_over: bool,
+    /// Also delete what holds data in this stack, or STACK/LOGICAL_ID; `state` is the bucket and the key,
+    /// `leftovers` are volumes that the cluster made itself.
+    #[arg(long, value_name = "NAME")]
+    allow_data_loss: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct LockArguments {
+    #[command(flatten)]
+    cloud: deploying::CloudArguments,
+    /// Ask again for an entry that is there; repeatable.
+    #[arg(long, value_name = "NAME")]
+    update: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum SecretCommand {
+    /// Set a secret to what stands on standard input.
+    #[command(after_help = "Example:\n  pass show acme | kaws secret set acme-agent/token")]
+    Set {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+        /// PLUGIN/SECRET.
+        name: String,
+        /// Ask nothing before the stack `state` is made.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// List the secrets that machines read, and whether they are set.
+    List {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+    },
+    /// Remove a secret.
+    Remove {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+        /// PLUGIN/SECRET.
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

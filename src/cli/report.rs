@@ -17,6 +17,12 @@ pub(super) fn say_error(text: &str) {
     let _ = writeln!(anstream::stderr(), "error: {text}");
 }
 
+/// Prints a line to standard error, below an error.
+pub(super) fn say_line(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(anstream::stderr(), "{text}");
+}
+
 /// Prints an error and what caused it.
 pub(super) fn say_failure(error: &dyn std::error::Error) {
     let mut text = error.to_string();

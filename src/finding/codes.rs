@@ -79,6 +79,66 @@ pub const CODES: &[Code] = &[
         "A zone is not in the region, is named twice, or is not among the cluster's zones.",
     ),
     code(
+        "deploy/account",
+        "The credentials are for another account than the cluster's: kaws touches no other.",
+    ),
+    code(
+        "deploy/data-at-risk",
+        "Something that holds data would be replaced or removed, and nobody said that it may.",
+    ),
+    code("deploy/held", "Somebody else is deploying the cluster, or was and is gone."),
+    code(
+        "deploy/leftovers",
+        "The cluster made things outside its stacks, which would keep the network from going.",
+    ),
+    code(
+        "deploy/lost-lock",
+        "Somebody else took the lock while this went on, so nothing new was begun.",
+    ),
+    code(
+        "deploy/more-than-plan",
+        "CloudFormation's change set holds more than the plan that was confirmed.",
+    ),
+    code("deploy/no-secret", "A secret that machines read when they start has not been set."),
+    code(
+        "deploy/no-value",
+        "A stack's parameter has no value: an output that is not there, or an entry of kaws.lock.",
+    ),
+    code(
+        "deploy/nothing-to-remove",
+        "A stack that is to be removed is not deployed, or still rendered.",
+    ),
+    code("deploy/other-plan", "A saved plan is no longer what would be done."),
+    code(
+        "deploy/overtaken",
+        "Somebody else deployed between the plan and the lock: the plan no longer holds.",
+    ),
+    code(
+        "deploy/region",
+        "The environment or the profile is for another region than the cluster's.",
+    ),
+    code(
+        "deploy/stack-failed",
+        "A stack did not become what it should. The resource that failed first comes first, with its reason.",
+    ),
+    code(
+        "deploy/stale",
+        "rendered/ is not what the cluster renders to, and what is deployed is what was reviewed there.",
+    ),
+    code(
+        "deploy/stack-state",
+        "A stack is in a state that no change set can start from, such as DELETE_FAILED.",
+    ),
+    code("deploy/step-order", "Steps of plugins and stacks wait for each other."),
+    code(
+        "deploy/still-used",
+        "A stack drops an output that another stack, as it is deployed, still uses.",
+    ),
+    code(
+        "deploy/unsupported",
+        "CloudFormation refuses to change a property of a resource that is there.",
+    ),
+    code(
         "limits/managed-policies",
         "AWS attaches 10 managed policies to a role by default, 20 on request.",
     ),
@@ -93,6 +153,11 @@ pub const CODES: &[Code] = &[
     ),
     code("limits/user-data", "EC2 takes 16,384 bytes of user data."),
     code(
+        "lock/failed",
+        "Whoever publishes something did not say which exact one its name and version stand for.",
+    ),
+    code("lock/local", "An entry of kaws.lock was made up by the local cloud, and is none on AWS."),
+    code(
         "lock/newer",
         "kaws.lock was written by a newer kaws. Use that release: an older one could render less than was reviewed.",
     ),
@@ -102,7 +167,7 @@ pub const CODES: &[Code] = &[
     ),
     code(
         "lock/unresolved",
-        "Something fetched from outside has no entry in kaws.lock. Rendering goes on; --locked refuses.",
+        "Something fetched from outside has no entry in kaws.lock. Rendering goes on; --locked refuses, and so does everything that speaks to AWS.",
     ),
     code(
         "merge/conflict",

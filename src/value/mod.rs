@@ -237,6 +237,13 @@ impl Node {
     }
 }
 
+/// Returns a plain value as YAML.
+#[must_use]
+pub fn text_of(value: &Value) -> String {
+    let origin = Origin::file_start(&crate::origin::SourceFile::new("value", ""));
+    write(&Node::from_value(value.clone(), &origin), &Style::plain())
+}
+
 /// Returns the SHA-256 of `bytes` in lower-case hexadecimal.
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {

@@ -22,10 +22,14 @@ mod laws;
 mod layers;
 mod lockstep;
 mod merge_laws;
+mod plan_edits;
+mod plans;
 mod plugins;
+mod resolving;
 mod screens;
 mod settings_edges;
 mod updates;
+mod ups;
 mod users_plugin;
 
 /// No file of tests is forgotten: each is a module above.

@@ -126,12 +126,24 @@ pub fn timeless(line: &str) -> String {
 
 /// Runs the command in `dir`, with an empty environment.
 pub fn kaws(dir: &Path, arguments: &[&str]) -> Output {
-    let output = Command::new(env!("CARGO_BIN_EXE_kaws"))
+    kaws_with_input(dir, arguments, "")
+}
+
+/// Runs the command in `dir`, with an empty environment and something on its standard input.
+pub fn kaws_with_input(dir: &Path, arguments: &[&str], input: &str) -> Output {
+    use std::io::Write as _;
+    let mut child = Command::new(env!("CARGO_BIN_EXE_kaws"))
         .args(arguments)
         .current_dir(dir)
         .env_clear()
-        .output()
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
         .unwrap();
+    // Whoever reads no input closes it, and that is no mistake.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
     Output {
         code: output.status.code().unwrap_or(-1),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -1,9 +1,14 @@
 //! One command a module: arguments in, one call of the library, a report out.
 
+mod destroy;
 mod init;
+mod lock;
+mod plan;
 mod plugin;
 mod render;
 mod schema;
+mod secret;
+mod up;
 
 use clap::CommandFactory as _;
 use serde_json::json;
@@ -22,6 +27,11 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
     match &arguments.command {
         Command::Init { dir } => init::run(dir, common),
         Command::Render { check } => render::run(common, *check),
+        Command::Plan(arguments) => plan::run(common, arguments),
+        Command::Up(arguments) => up::run(common, arguments),
+        Command::Destroy(arguments) => destroy::run(common, arguments),
+        Command::Lock(arguments) => lock::run(common, arguments),
+        Command::Secret(command) => secret::run(common, command),
         Command::Explain { what } => super::explain::run(what, common),
         Command::Plugin(PluginCommand::List { all }) => plugin::list(common, *all),
         Command::Plugin(PluginCommand::Info { name, path }) => {
@@ -109,4 +119,24 @@ pub(super) fn tell(common: &Common, findings: &Findings) {
             say(&summary_line(findings));
         }
     }
+}
+
+/// Asks on the terminal; without one, or without a yes, nothing goes on.
+pub(super) fn asked(question: &str, otherwise: &str) -> Result<(), Exit> {
+    use std::io::{BufRead as _, IsTerminal as _, Write as _};
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        super::report::say_error(&format!("nobody is there to confirm: {otherwise}"));
+        return Err(Exit::Findings);
+    }
+    let mut out = anstream::stdout();
+    let _ = write!(out, "{question} [y/N] ");
+    let _ = out.flush();
+    let mut answer = String::new();
+    let _ = stdin.lock().read_line(&mut answer);
+    if matches!(answer.trim(), "y" | "Y" | "yes") {
+        return Ok(());
+    }
+    say("Nothing was changed.");
+    Err(Exit::Findings)
 }

@@ -52,7 +52,7 @@ fn one(common: &Common, file: &Path, check: bool) -> Exit {
 }
 
 /// Returns where a cluster's files go: `rendered` beside it, or `--out`.
-fn out(common: &Common, file: &Path) -> PathBuf {
+pub(super) fn out(common: &Common, file: &Path) -> PathBuf {
     let beside = file.parent().unwrap_or(Path::new("")).join("rendered");
     match (&common.out, common.file.len()) {
         (Some(out), 1) => out.clone(),

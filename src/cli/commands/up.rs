@@ -1,0 +1,286 @@
+//! `kaws up`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::render::out;
+use super::{Exit, only_file, unwritable};
+use crate::cli::deploying::{Live, Purpose, Session, fail, operator, plan_text, runtime};
+use crate::cli::report::{say, say_error, say_findings};
+use crate::cli::{Common, Output, UpArguments};
+use crate::deploy::plan::{Deployed, Plan};
+use crate::deploy::{Ended, Error, Up, UpOptions, Watcher, clear, settle, up};
+use crate::emit;
+use crate::finding::Finding;
+use crate::web::Http;
+
+/// Deploys.
+pub(super) fn run(common: &Common, arguments: &UpArguments) -> Exit {
+    match runtime().block_on(deploy(common, arguments)) {
+        Ok(()) => Exit::Done,
+        Err(exit) => exit,
+    }
+}
+
+async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
+    let file = only_file(common)?;
+    let faults = faults(arguments)?;
+    let session = Session::open(common, file, &arguments.cloud, faults, Purpose::Deploy).await?;
+    written(common, file, &session, arguments.render)?;
+    let live = Live::new(common.output);
+    settle(&*session.cloud, &session.tree.cluster.name, &*live).await.map_err(|e| fail(&e))?;
+    let remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
+    let (plan, there) = session.plan(&remove).await?;
+    if let Some(saved) = &arguments.plan {
+        same_plan(saved, &plan)?;
+    }
+    let current = there.last.as_ref().is_some_and(|l| l.record.tree == session.tree.digest);
+    if plan.is_empty() && current {
+        if arguments.take_over {
+            let bucket = &session.tree.cluster.bucket;
+            clear(&*session.cloud, bucket, &operator()).await.map_err(|e| fail(&e))?;
+        }
+        say_no_changes(common, &plan);
+        return Ok(());
+    }
+    known_faults(arguments, &session)?;
+    check(&plan, arguments)?;
+    // Other bytes that no stack is made of are only remembered.
+    if !plan.is_empty() {
+        confirm(common, arguments, &plan, &session)?;
+    }
+    live.listen();
+    let ended = execute(&session, &plan, &there, arguments, &live).await?;
+    live.finish();
+    report(common, file, arguments, &session, &ended, &live)
+}
+
+/// `--fail` belongs to the local cloud alone.
+fn faults(arguments: &UpArguments) -> Result<BTreeMap<String, String>, Exit> {
+    if !arguments.fail.is_empty() && !arguments.cloud.is_local() {
+        say_error("--fail is for --cloud local");
+        return Err(Exit::Usage);
+    }
+    let one = |text: &String| match text.split_once('=') {
+        Some((resource, why)) => (resource.to_owned(), why.to_owned()),
+        None => (text.clone(), "kaws up --fail asked for it".to_owned()),
+    };
+    Ok(arguments.fail.iter().map(one).collect())
+}
+
+/// A resource that is to fail must be there.
+fn known_faults(arguments: &UpArguments, session: &Session) -> Result<(), Exit> {
+    for fault in &arguments.fail {
+        let name = fault.split('=').next().unwrap_or(fault);
+        let resource = name
+            .split_once('/')
+            .and_then(|(stack, id)| session.tree.stacks.get(stack)?.template.resources.get(id));
+        if resource.is_none() {
+            say_error(&format!("--fail {name}: no stack has that; kaws graph draws the stacks"));
+            return Err(Exit::Usage);
+        }
+    }
+    Ok(())
+}
+
+/// `up` deploys rendered/: it must be there and be what the cluster renders to.
+fn written(common: &Common, file: &Path, session: &Session, anew: bool) -> Result<(), Exit> {
+    let out = out(common, file);
+    let (artifacts, manifest) = (&session.run.rendered.artifacts, &session.run.manifest);
+    let there = out.join(emit::MANIFEST).exists();
+    if there && !anew {
+        let differs = emit::check(&out, artifacts, manifest).map_err(|e| unwritable(&e))?;
+        let intact = emit::is_intact(&out).map_err(|e| unwritable(&e))?;
+        if differs.is_same() && intact {
+            return Ok(());
+        }
+        let text = format!("{}/ is not what the cluster renders to", out.display());
+        let finding = Finding::fatal("deploy/stale", text)
+            .note("what is deployed is what was reviewed in it")
+            .help("kaws render writes it, git diff shows it; or kaws up --render does both");
+        say_findings(&finding.into(), true);
+        return Err(Exit::Findings);
+    }
+    let wrote = emit::write(&out, artifacts, manifest, &mut |_| true);
+    let wrote = wrote.map_err(|e| unwritable(&e))?;
+    if common.output == Output::Text && !wrote.is_same() {
+        let changed = wrote.changed.len() + wrote.new.len() + wrote.gone.len();
+        say(&format!(
+            "Rendered {}: {} files, {changed} written",
+            session.tree.cluster.name, wrote.files
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a saved plan that is no longer the plan.
+#[expect(clippy::disallowed_methods, reason = "the user named the file")]
+fn same_plan(path: &Path, plan: &Plan) -> Result<(), Exit> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        say_error(&format!("cannot read {}: {error}", path.display()));
+        Exit::Files
+    })?;
+    let saved: Option<Value> = serde_json::from_str(&text).ok();
+    let Some(digest) = saved.as_ref().and_then(|v| v["plan"]["digest"].as_str()) else {
+        say_error(&format!("{} is no plan of kaws", path.display()));
+        return Err(Exit::Files);
+    };
+    if digest == plan.digest {
+        return Ok(());
+    }
+    let short = |text: &str| text.chars().take(8).collect();
+    Err(fail(&Error::OtherPlan {
+        file: path.display().to_string(),
+        saved: short(digest),
+        now: short(&plan.digest),
+    }))
+}
+
+fn check(plan: &Plan, arguments: &UpArguments) -> Result<(), Exit> {
+    if let Some(error) = plan.unsupported() {
+        return Err(fail(&error));
+    }
+    let allowed: BTreeSet<String> = arguments.allow_data_loss.iter().cloned().collect();
+    let risk = plan.data_at_risk(&allowed);
+    if risk.is_empty() { Ok(()) } else { Err(fail(&Error::DataAtRisk(risk))) }
+}
+
+/// Shows the plan and asks, unless `--yes` or a saved plan has answered.
+fn confirm(
+    common: &Common,
+    arguments: &UpArguments,
+    plan: &Plan,
+    session: &Session,
+) -> Result<(), Exit> {
+    match common.output {
+        Output::Json => say(&super::plan::to_json(plan).to_string()),
+        Output::Text if arguments.plan.is_some() => {
+            let local = if plan.cloud == "local" { ", local cloud" } else { "" };
+            say(&format!(
+                "{}, {}, account {}{local}, plan {}\n",
+                plan.cluster,
+                plan.region,
+                plan.account,
+                &plan.digest[..8]
+            ));
+        }
+        Output::Text => say(&format!("{}\n", plan_text(plan, &session.tree))),
+    }
+    if arguments.yes || arguments.plan.is_some() {
+        return Ok(());
+    }
+    super::asked("Deploy this?", "kaws up --yes asks nothing; nothing was changed")
+}
+
+fn say_no_changes(common: &Common, plan: &Plan) {
+    match common.output {
+        Output::Json => say(&super::plan::to_json(plan).to_string()),
+        Output::Text => {
+            let local = if plan.cloud == "local" { " (local cloud)" } else { "" };
+            say(&format!("{}{local}: no changes.", plan.cluster));
+        }
+    }
+}
+
+async fn execute(
+    session: &Session,
+    plan: &Plan,
+    there: &Deployed,
+    arguments: &UpArguments,
+    live: &Live,
+) -> Result<Ended, Exit> {
+    let remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
+    let work = Up {
+        cloud: &*session.cloud,
+        web: &Http::default(),
+        tree: &session.tree,
+        manifest: &session.run.manifest,
+        plan,
+        deployed: there,
+        locked: &session.locked,
+        record: session.record(),
+        watcher: live,
+        again: &|| Box::pin(session.digest(&remove)),
+    };
+    let options = UpOptions {
+        at_most: arguments.at_most.max(1),
+        role: arguments.cloud.service_role.clone(),
+        take_over: arguments.take_over,
+    };
+    up(work, &operator(), &options).await.map_err(|error| fail(&error))
+}
+
+/// Says how it ended: the root cause first, then what is left.
+fn report(
+    common: &Common,
+    file: &Path,
+    arguments: &UpArguments,
+    session: &Session,
+    ended: &Ended,
+    live: &Live,
+) -> Result<(), Exit> {
+    if ended.failed.is_empty() && ended.not_run.is_empty() {
+        done(common, file, arguments, session, live);
+        return Ok(());
+    }
+    if common.output == Output::Json {
+        let failed: Vec<Value> = ended
+            .failed
+            .iter()
+            .map(|(step, error)| json!({"step": step, "error": error.to_string(), "rootCause": cause(error)}))
+            .collect();
+        say(&json!({"done": false, "failed": failed, "notRun": ended.not_run}).to_string());
+    }
+    let mut exit = Exit::Done;
+    for (_, error) in &ended.failed {
+        say("");
+        exit = exit.worse(fail(error));
+    }
+    if ended.stopped && live.stopping() {
+        say_error("interrupted; kaws up goes on from here");
+        return Err(Exit::Interrupted);
+    }
+    Err(exit)
+}
+
+fn cause(error: &Error) -> Value {
+    match error {
+        Error::Stack(cause) => {
+            json!({"stack": cause.stack, "status": cause.status, "resource": cause.first})
+        }
+        _ => Value::Null,
+    }
+}
+
+fn done(common: &Common, file: &Path, arguments: &UpArguments, session: &Session, live: &Live) {
+    let cluster = &session.tree.cluster;
+    let local = session.cloud.is_local();
+    if common.output == Output::Json {
+        let done = json!({"done": true, "cluster": cluster.name, "endpoint": format!("https://{}:6443", cluster.endpoint), "cloud": session.cloud.name()});
+        say(&done.to_string());
+        return;
+    }
+    let count = session.tree.stacks.len();
+    say("");
+    if local {
+        say(&format!(
+            "{} is up on the local cloud: {count} stacks complete, {}.",
+            cluster.name,
+            live.elapsed()
+        ));
+        say(&format!(
+            "  endpoint   https://{}:6443  (local: nothing answers there)",
+            cluster.endpoint
+        ));
+        say("Next");
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        say(&format!("  change {name}, then see what that would do, and why:"));
+        say(&format!("    {}", arguments.cloud.same("plan", file)));
+        say(&format!("    {}", arguments.cloud.same("destroy", file)));
+    } else {
+        say(&format!("{} is deployed: {count} stacks complete, {}.", cluster.name, live.elapsed()));
+        say(&format!("  endpoint   https://{}:6443", cluster.endpoint));
+    }
+}

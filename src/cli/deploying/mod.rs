@@ -1,0 +1,13 @@
+//! What the commands that speak to a cloud share: which cloud, the tree and its plan, and what is shown
+//! while things go on.
+
+mod cloud;
+mod live;
+mod plan_text;
+mod session;
+
+pub(super) use cloud::{CloudArguments, connect};
+use live::instant_seed;
+pub(super) use live::{Live, clock, stamp};
+pub(super) use plan_text::{plan_against, plan_text};
+pub(super) use session::{Purpose, Session, fail, operator, runtime};
