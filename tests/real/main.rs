@@ -15,6 +15,10 @@ use kaws::load::{Options, example_names};
 use kaws::run::{Run, render_with};
 use kaws::value::{read, sha256};
 
+mod agree;
+mod aws;
+mod converges;
+mod mock;
 mod pages;
 
 const KAWS: &str = env!("CARGO_BIN_EXE_kaws");
