@@ -47,7 +47,7 @@ fn every_example_goes_up_in_order_and_comes_down_to_what_is_kept() {
         let folder = Folder::of(&file);
         folder.set_secrets(&mock.0.address);
         // Each resource takes a moment, so that what goes on side by side shows.
-        mock.delay(0.02);
+        mock.delay(0.04);
         let out = folder.fine(&mock.0.address, &["up", "--yes"]);
         mock.delay(0.0);
         let calls = mock.calls();
