@@ -86,6 +86,35 @@ pub struct Change {
     pub kept: Option<String>,
 }
 
+impl Change {
+    /// Returns the change that takes a resource out of its stack.
+    #[must_use]
+    pub fn removal(id: &str, resource: &Resource) -> Self {
+        Self {
+            id: id.to_owned(),
+            kind: resource.kind.clone(),
+            action: Action::Remove,
+            fate: Fate::Replaces,
+            properties: Vec::new(),
+            kept: resource.deletion_policy.clone(),
+        }
+    }
+}
+
+impl PropertyChange {
+    /// Returns whether the new value names the resource `id` as another one, or an attribute of it that
+    /// will be another.
+    #[must_use]
+    pub fn names_renewed(&self, id: &str) -> bool {
+        let Some(after) = &self.after else { return false };
+        let text = after.to_string();
+        text.contains(&format!("${{{id} (new)}}"))
+            || text.match_indices(&format!("${{{id}.")).any(|(at, _)| {
+                text[at..].split('}').next().is_some_and(|name| name.ends_with(" (new)"))
+            })
+    }
+}
+
 /// Attributes that change though the resource stays, and the property that makes them.
 const RENEWED: &[(&str, &str, &str)] =
     &[("AWS::EC2::LaunchTemplate", "LatestVersionNumber", "LaunchTemplateData")];
@@ -195,16 +224,7 @@ fn removed(
 ) -> Result<Vec<Change>, ResolveError> {
     let after = there(new, pseudo)?;
     let gone = before.iter().filter(|(id, _)| !after.contains_key(*id));
-    Ok(gone
-        .map(|(id, (resource, _))| Change {
-            id: id.clone(),
-            kind: resource.kind.clone(),
-            action: Action::Remove,
-            fate: Fate::Replaces,
-            properties: Vec::new(),
-            kept: resource.deletion_policy.clone(),
-        })
-        .collect())
+    Ok(gone.map(|(id, (resource, _))| Change::removal(id, resource)).collect())
 }
 
 fn scope<'a>(
@@ -307,21 +327,11 @@ fn first_part(path: &str) -> &str {
 /// The resources whose own change is all that makes this difference.
 fn through(change: &PropertyChange, fates: &Fates) -> BTreeSet<String> {
     let Some(after) = &change.after else { return BTreeSet::new() };
-    let text = after.to_string();
-    let plain = text.replace(" (new)}", "}");
+    let plain = after.to_string().replace(" (new)}", "}");
     if change.before.as_ref().map(ToString::to_string).as_deref() != Some(plain.as_str()) {
         return BTreeSet::new();
     }
-    fates
-        .keys()
-        .filter(|id| {
-            text.contains(&format!("${{{id} (new)}}"))
-                || text.match_indices(&format!("${{{id}.")).any(|(at, _)| {
-                    text[at..].split('}').next().is_some_and(|name| name.ends_with(" (new)"))
-                })
-        })
-        .cloned()
-        .collect()
+    fates.keys().filter(|id| change.names_renewed(id)).cloned().collect()
 }
 
 /// What stands beside the properties: policies and metadata change in place.
@@ -364,8 +374,9 @@ fn stack_tags(old: Side<'_>, new: Side<'_>, own: &[PropertyChange]) -> Vec<Prope
         .collect()
 }
 
-/// Returns the properties of a resource of `kind` that differ.
-fn differing(
+/// Returns the properties of a resource of `kind` that differ, each with what that does by itself.
+#[must_use]
+pub fn differing(
     kind: &str,
     before: &Map<String, Value>,
     after: &Map<String, Value>,

@@ -10,7 +10,7 @@ mod intrinsics;
 mod template;
 mod updates;
 
-pub use changes::{Action, Change, Fate, PropertyChange, Side, changes};
+pub use changes::{Action, Change, Fate, PropertyChange, Side, changes, differing};
 pub use depends::{attributes, order, references};
 pub use interim::interim;
 pub use intrinsics::{Pseudo, ResolveError, Scope, resolve, truth};

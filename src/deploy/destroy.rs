@@ -96,8 +96,8 @@ pub async fn plan_destroy(
     let mut counts = BTreeMap::new();
     for stack in cloud.stacks(cluster).await? {
         let Some(short) = stack.tags.get("kaws/stack").cloned() else { continue };
-        plan.bucket |= short == STATE && !stack.status.never_came() && !empty_stack(&stack);
         let empty = stack.status.is_empty_stack();
+        plan.bucket |= short == STATE && !stack.status.never_came() && !empty;
         let template = if empty { Template::default() } else { template(cloud, &stack).await? };
         let resources = if empty { Vec::new() } else { cloud.resources(&stack.name).await? };
         own.extend(resources.iter().map(|r| r.physical.clone()).filter(|id| !id.is_empty()));
@@ -138,10 +138,6 @@ pub async fn plan_destroy(
         .filter(|l| !own.iter().any(|id| *id == l.arn || l.arn.rsplit('/').next() == Some(id)))
         .collect();
     Ok(plan)
-}
-
-fn empty_stack(stack: &Stack) -> bool {
-    stack.status.is_empty_stack()
 }
 
 async fn template(cloud: &dyn Cloud, stack: &Stack) -> Result<Template, Error> {

@@ -39,12 +39,6 @@ impl Steps {
         at
     }
 
-    /// Returns whether there is such a step.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
-        self.index.contains_key(name)
-    }
-
     /// Says that `later` waits for `first`; of steps that are not there it says nothing.
     pub fn before(&mut self, first: &str, later: &str) {
         if let (Some(a), Some(b)) = (self.index.get(first), self.index.get(later)) {

@@ -12,7 +12,7 @@ use super::objects;
 use super::stack::{Input, Kind, Made, Operation, StackFile};
 use super::store::Store;
 use crate::cloudformation::{
-    Effect, Output, Pseudo, Resource, Scope, Template, attributes, effect, resolve, truth,
+    Effect, Output, Pseudo, Resource, Scope, Template, attributes, differing, resolve, truth,
 };
 use crate::port::Status;
 
@@ -236,10 +236,8 @@ impl Engine<'_> {
         old: Made,
         properties: Map<String, Value>,
     ) -> Result<Made, String> {
-        let names: BTreeSet<&String> = old.properties.keys().chain(properties.keys()).collect();
-        let differing = names.into_iter().filter(|n| old.properties.get(*n) != properties.get(*n));
-        let gravest =
-            differing.map(|n| (gravest(&resource.kind, n, &old.properties, &properties), n)).max();
+        let differing = differing(&resource.kind, &old.properties, &properties);
+        let gravest = differing.into_iter().map(|p| (p.effect, p.path)).max();
         match gravest {
             Some((Effect::Unsupported, name)) => {
                 Err(format!("Updates to {name} of {} are not supported", resource.kind))
@@ -428,23 +426,4 @@ impl Engine<'_> {
 
 fn retained(made: &Made) -> bool {
     matches!(made.deletion_policy.as_deref(), Some("Retain" | "RetainExceptOnCreate"))
-}
-
-/// The gravest effect below one property.
-fn gravest(kind: &str, name: &str, old: &Map<String, Value>, new: &Map<String, Value>) -> Effect {
-    fn below(path: &str, a: Option<&Value>, b: Option<&Value>, all: &mut Vec<String>) {
-        match (a, b) {
-            (Some(Value::Object(x)), Some(Value::Object(y))) => {
-                let names: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
-                names
-                    .into_iter()
-                    .for_each(|n| below(&format!("{path}.{n}"), x.get(n), y.get(n), all));
-            }
-            (a, b) if a == b => {}
-            _ => all.push(path.to_owned()),
-        }
-    }
-    let mut paths = Vec::new();
-    below(name, old.get(name), new.get(name), &mut paths);
-    paths.iter().map(|p| effect(kind, p)).max().unwrap_or(Effect::InPlace)
 }

@@ -32,7 +32,7 @@ pub(in crate::cli) fn stamp() -> String {
 
 /// Returns the time to the nanosecond: no two runs on one machine begin at the same.
 #[expect(clippy::disallowed_methods, reason = "the command line knows the time")]
-pub(super) fn instant_seed() -> u128 {
+pub(super) fn nanoseconds() -> u128 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |d| d.as_nanos())
 }

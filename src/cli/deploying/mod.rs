@@ -7,7 +7,7 @@ mod plan_text;
 mod session;
 
 pub(super) use cloud::{CloudArguments, connect};
-use live::instant_seed;
+use live::nanoseconds;
 pub(super) use live::{Live, clock, stamp};
 pub(super) use plan_text::{plan_against, plan_text};
 pub(super) use session::{Purpose, Session, fail, operator, runtime};

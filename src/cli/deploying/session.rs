@@ -203,7 +203,7 @@ pub(in crate::cli) fn operator() -> Operator {
     let host = host.unwrap_or_else(|| "a machine".to_owned());
     let machine = machine();
     let seed =
-        format!("{user}@{host} {machine:?} {} {:?}", std::process::id(), super::instant_seed());
+        format!("{user}@{host} {machine:?} {} {:?}", std::process::id(), super::nanoseconds());
     Operator {
         id: crate::value::sha256(seed.as_bytes()),
         machine,

@@ -68,14 +68,7 @@ pub(super) fn stack(
 /// A stack that is deployed and no longer rendered.
 pub(super) fn leaving(name: &str, wanted: &Wanted<'_>, deployed: &Deployed) -> StackPlan {
     let (_, template) = &deployed.stacks[name];
-    let removed = template.resources.iter().map(|(id, resource)| Change {
-        id: id.clone(),
-        kind: resource.kind.clone(),
-        action: Action::Remove,
-        fate: Fate::Replaces,
-        properties: Vec::new(),
-        kept: resource.deletion_policy.clone(),
-    });
+    let removed = template.resources.iter().map(|(id, resource)| Change::removal(id, resource));
     let removes = wanted.remove.contains(name);
     let action = if removes { StackAction::Delete } else { StackAction::Leave };
     let none = BTreeMap::new();
@@ -250,7 +243,7 @@ fn resources(
             }
         }
         for (id, passed) in &letters {
-            if names_renewed(&change, id) {
+            if change.properties.iter().any(|p| p.names_renewed(id)) {
                 causes.extend(passed.iter().cloned());
             }
         }
@@ -271,17 +264,6 @@ fn resources(
     all
 }
 
-/// Whether what changes names a resource that will be another one, or an attribute that will.
-fn names_renewed(change: &Change, id: &str) -> bool {
-    let after = change.properties.iter().filter_map(|p| p.after.as_ref());
-    after.map(ToString::to_string).any(|text| {
-        text.contains(&format!("${{{id} (new)}}"))
-            || text.match_indices(&format!("${{{id}.")).any(|(at, _)| {
-                text[at..].split('}').next().is_some_and(|name| name.ends_with(" (new)"))
-            })
-    })
-}
-
 /// Whether a parameter without a value yet stands in what changes.
 fn shows(change: &Change, parameter: &str) -> bool {
     let sign = format!("${{{parameter}}}");
@@ -297,14 +279,12 @@ fn direct(key: &str, change: &Change, template: &Template, causes: &[Cause]) -> 
         .map(|r| r.properties.values().flat_map(references).collect())
         .unwrap_or_default();
     let tagged = change.properties.iter().any(|p| p.path.starts_with("Tags."));
+    let parameters: Vec<&String> =
+        template.parameters.keys().filter(|p| taken.contains(*p)).collect();
     let touches = |cause: &&Cause| {
         cause.touches.contains(key)
             || (tagged && cause.touches.contains(&format!("{stack}/tags")))
-            || taken.iter().any(|id| cause.touches.contains(&format!("{stack}/{id}")))
-                && template
-                    .parameters
-                    .keys()
-                    .any(|p| taken.contains(p) && cause.touches.contains(&format!("{stack}/{p}")))
+            || parameters.iter().any(|p| cause.touches.contains(&format!("{stack}/{p}")))
     };
     causes.iter().filter(touches).map(|c| c.letter.clone()).collect()
 }
