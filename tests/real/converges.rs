@@ -203,6 +203,17 @@ fn ctrl_c_finishes_what_is_under_way_and_begins_nothing_new() {
     assert!(folder.fine(address, &["up", "--yes"]).contains("no changes"));
 }
 
+/// A small cluster, and how it ends through a good network.
+fn undisturbed() -> (Mock, Folder, Value) {
+    let mock = Mock::start();
+    let folder = Folder::of(&root().join("examples/minimal/cluster.yaml"));
+    folder.fine(&mock.0.address, &["render"]);
+    folder.set_secrets(&mock.0.address);
+    folder.fine(&mock.0.address, &["up", "--yes"]);
+    let expected = mock_state(&mock);
+    (mock, folder, expected)
+}
+
 /// Brings the cluster up through a proxy; returns how it ended and what it said.
 fn through(mock: &Mock, folder: &Folder, seed: u32, faults: &[&str]) -> (Option<i32>, String) {
     mock.reset();
@@ -217,12 +228,7 @@ fn through(mock: &Mock, folder: &Folder, seed: u32, faults: &[&str]) -> (Option<
 
 #[test]
 fn with_throttling_errors_and_delays_it_converges_every_time() {
-    let mock = Mock::start();
-    let folder = Folder::of(&root().join("examples/minimal/cluster.yaml"));
-    folder.fine(&mock.0.address, &["render"]);
-    folder.set_secrets(&mock.0.address);
-    folder.fine(&mock.0.address, &["up", "--yes"]);
-    let expected = mock_state(&mock);
+    let (mock, folder, expected) = undisturbed();
     let faults = ["--throttle", "0.3", "--error", "0.05", "--delay", "0.004", "--seconds", "10"];
     for seed in 0..SEEDS {
         let (code, said) = through(&mock, &folder, seed, &faults);
@@ -233,12 +239,7 @@ fn with_throttling_errors_and_delays_it_converges_every_time() {
 
 #[test]
 fn with_resets_and_cut_answers_too_it_converges_or_says_clearly_why_not() {
-    let mock = Mock::start();
-    let folder = Folder::of(&root().join("examples/minimal/cluster.yaml"));
-    folder.fine(&mock.0.address, &["render"]);
-    folder.set_secrets(&mock.0.address);
-    folder.fine(&mock.0.address, &["up", "--yes"]);
-    let expected = mock_state(&mock);
+    let (mock, folder, expected) = undisturbed();
     let faults = [
         "--throttle",
         "0.3",

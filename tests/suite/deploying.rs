@@ -84,6 +84,15 @@ fn run<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
 }
 
+/// A cluster that is deployed, and whose lock somebody holds.
+fn held_by(holder: &Operator) -> FakeCloud {
+    let cloud = FakeCloud::default();
+    run(deploy(&cloud, &operator(1, || 100), false)).unwrap();
+    let bytes = serde_json::to_vec(&holder.holder()).unwrap();
+    run(cloud.put("b", "kaws/up.lock", bytes, When::Always)).unwrap();
+    cloud
+}
+
 fn executed(cloud: &FakeCloud) -> Vec<String> {
     let calls = cloud.calls().into_iter();
     calls.filter_map(|c| c.strip_prefix("ExecuteChangeSet ").map(str::to_owned)).collect()
@@ -132,11 +141,7 @@ fn a_change_set_that_holds_more_than_the_plan_is_not_executed() {
 
 #[test]
 fn while_one_deploys_a_second_is_refused_and_told_who_it_is() {
-    let cloud = FakeCloud::default();
-    run(deploy(&cloud, &operator(1, || 100), false)).unwrap();
-    let other = operator(7, || 1_000).holder();
-    let bytes = serde_json::to_vec(&other).unwrap();
-    run(cloud.put("b", "kaws/up.lock", bytes, When::Always)).unwrap();
+    let cloud = held_by(&operator(7, || 1_000));
     let error = run(deploy(&cloud, &operator(8, || 1_010), false)).unwrap_err();
     let Error::Held { who, stale, .. } = &error else { panic!("{error}") };
     assert_eq!((who.as_str(), *stale), ("ana@laptop", false));
@@ -147,10 +152,7 @@ fn while_one_deploys_a_second_is_refused_and_told_who_it_is() {
 
 #[test]
 fn a_lock_that_nobody_renews_is_recognised_and_taken_over_only_when_told() {
-    let cloud = FakeCloud::default();
-    run(deploy(&cloud, &operator(1, || 100), false)).unwrap();
-    let bytes = serde_json::to_vec(&operator(7, || 1_000).holder()).unwrap();
-    run(cloud.put("b", "kaws/up.lock", bytes, When::Always)).unwrap();
+    let cloud = held_by(&operator(7, || 1_000));
     let error = run(deploy(&cloud, &operator(8, || 2_000), false)).unwrap_err();
     assert!(matches!(error, Error::Held { stale: true, .. }), "{error}");
     run(deploy(&cloud, &operator(8, || 2_000), true)).unwrap();
@@ -185,10 +187,7 @@ fn whoever_was_overtaken_between_plan_and_lock_changes_nothing() {
 
 #[test]
 fn a_lock_of_a_process_that_has_ended_is_stale_at_once() {
-    let cloud = FakeCloud::default();
-    run(deploy(&cloud, &operator(1, || 100), false)).unwrap();
-    let bytes = serde_json::to_vec(&operator(77, || 1_000).holder()).unwrap();
-    run(cloud.put("b", "kaws/up.lock", bytes, When::Always)).unwrap();
+    let cloud = held_by(&operator(77, || 1_000));
     let error = run(deploy(&cloud, &operator(8, || 1_001), false)).unwrap_err();
     assert!(matches!(error, Error::Held { stale: true, .. }), "{error}");
     run(deploy(&cloud, &operator(8, || 1_001), true)).unwrap();
