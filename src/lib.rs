@@ -11,6 +11,7 @@ pub mod deploy;
 pub mod emit;
 pub mod finding;
 pub mod kit;
+pub mod kubernetes;
 pub mod load;
 #[cfg(feature = "local")]
 pub mod local;
