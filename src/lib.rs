@@ -8,6 +8,7 @@ pub mod cli;
 pub mod cloudformation;
 pub mod config;
 pub mod deploy;
+pub mod edit;
 pub mod emit;
 pub mod finding;
 pub mod kit;

@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["config", "lock", "model"],
     &["archive", "cloudformation", "kubernetes", "template", "order", "plugin", "port"],
     &["pipeline", "builtin", "deploy"],
-    &["load", "emit", "run", "kit", "aws", "local", "web", "causes", "resolve"],
+    &["load", "edit", "emit", "run", "kit", "aws", "local", "web", "causes", "resolve"],
     &["cli"],
 ];
 
