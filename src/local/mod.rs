@@ -7,6 +7,7 @@
 mod engine;
 mod identity;
 mod objects;
+mod seal;
 mod stack;
 mod store;
 

@@ -1,5 +1,6 @@
 //! Objects in buckets: a folder a bucket, a file an object, named by its key.
 
+use super::seal::{is_secret, open, seal};
 use super::store::Store;
 use crate::port::{Answer, CloudError, ErrorKind, Object, When};
 use crate::value::sha256;
@@ -97,14 +98,26 @@ pub(super) fn put(
     let _held = store.hold()?;
     there(store, bucket, "PutObject")?;
     let name = file(bucket, key);
-    check(store.bytes(&name)?.as_deref(), when, "PutObject", key)?;
-    store.put(&name, bytes)?;
+    check(read(store, bucket, key)?.as_deref(), when, "PutObject", key)?;
+    if is_secret(key) {
+        store.put(&name, &seal(store, key, bytes)?)?;
+    } else {
+        store.put(&name, bytes)?;
+    }
     Ok(etag(bytes))
+}
+
+/// Returns an object's bytes, decrypted where they are kept encrypted.
+fn read(store: &Store, bucket: &str, key: &str) -> Answer<Option<Vec<u8>>> {
+    match store.bytes(&file(bucket, key))? {
+        Some(sealed) if is_secret(key) => open(store, key, &sealed).map(Some),
+        bytes => Ok(bytes),
+    }
 }
 
 /// Returns an object.
 pub(super) fn get(store: &Store, bucket: &str, key: &str) -> Answer<Option<Object>> {
-    let bytes = store.bytes(&file(bucket, key))?;
+    let bytes = read(store, bucket, key)?;
     Ok(bytes.map(|bytes| Object { etag: etag(&bytes), bytes }))
 }
 
@@ -112,7 +125,7 @@ pub(super) fn get(store: &Store, bucket: &str, key: &str) -> Answer<Option<Objec
 pub(super) fn delete(store: &Store, bucket: &str, key: &str, when: &When) -> Answer<()> {
     let _held = store.hold()?;
     let name = file(bucket, key);
-    let now = store.bytes(&name)?;
+    let now = read(store, bucket, key)?;
     if now.is_some() {
         check(now.as_deref(), when, "DeleteObject", key)?;
     }

@@ -80,6 +80,22 @@ impl Store {
         put().map_err(|error| failed(&path, &error))
     }
 
+    /// Writes a file that only its owner can read.
+    pub(super) fn put_private(&self, name: &str, bytes: &[u8]) -> Answer<()> {
+        use std::io::Write as _;
+        let path = self.folder.join(name);
+        let aside = self.folder.join(format!("{name}.new"));
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let put = || {
+            options.open(&aside)?.write_all(bytes)?;
+            std::fs::rename(&aside, &path)
+        };
+        put().map_err(|error| failed(&path, &error))
+    }
+
     /// Removes a file, if it is there.
     pub(super) fn remove(&self, name: &str) -> Answer<()> {
         let path = self.folder.join(name);
