@@ -326,7 +326,9 @@ fn files(run: &Run, group: &crate::config::Group, all: &mut BTreeMap<String, Vec
 /// The file that a description for the node's program is about.
 fn described(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
-    text.lines().find_map(|l| l.strip_prefix("path: ")).map(str::to_owned)
+    let named = |key| text.lines().find_map(|l| l.strip_prefix(key));
+    let unit = || named("name=").map(|name| format!("/etc/systemd/system/{name}"));
+    named("path=").map(str::to_owned).or_else(unit)
 }
 
 fn inline(value: &Value) -> String {

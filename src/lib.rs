@@ -22,6 +22,7 @@ pub mod name;
 pub mod order;
 pub mod origin;
 pub mod pipeline;
+pub mod pki;
 pub mod plugin;
 pub mod port;
 pub mod resolve;

@@ -2,12 +2,10 @@
 //!
 //! Not here: which things a cluster needs (`pipeline`), and reading kaws.lock (`lock`).
 
+use crate::deploy::chart_digest;
 use crate::lock::Pinned;
 use crate::pipeline::PinNeed;
-use crate::port::{Answer, Cloud, CloudError, ErrorKind, Request, Response, Web};
-
-/// What an OCI registry may answer with, as it is asked for.
-const MANIFESTS: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.v2+json";
+use crate::port::{Answer, Cloud, CloudError, ErrorKind, Request, Web};
 
 fn refused<T>(operation: &str, text: impl Into<String>) -> Answer<T> {
     Err(CloudError::new(operation, ErrorKind::Refused, text))
@@ -24,10 +22,7 @@ pub async fn resolve(need: &PinNeed, cloud: &dyn Cloud, web: &dyn Web) -> Answer
     }
     if let Some((repository, chart)) = from.split_once('#') {
         let version = need.name.rsplit('/').next().unwrap_or_default();
-        let digest = match repository.strip_prefix("oci://") {
-            Some(registry) => oci(registry, chart, version, web).await?,
-            None => indexed(repository, chart, version, web).await?,
-        };
+        let digest = chart_digest(repository, chart, version, web).await?;
         return Ok(Pinned { value: format!("sha256:{digest}"), from: from.to_owned() });
     }
     let digest = published(from, web).await?;
@@ -50,78 +45,6 @@ async fn text(url: &str, web: &dyn Web) -> Answer<Option<String>> {
         404 | 403 | 410 => Ok(None),
         status => refused(url, format!("it answers {status}")),
     }
-}
-
-/// The digest in a chart repository's index.
-async fn indexed(repository: &str, chart: &str, version: &str, web: &dyn Web) -> Answer<String> {
-    let url = format!("{}/index.yaml", repository.trim_end_matches('/'));
-    let Some(index) = text(&url, web).await? else {
-        return refused(&url, "it is not there");
-    };
-    #[derive(serde::Deserialize)]
-    struct Index {
-        #[serde(default)]
-        entries: std::collections::BTreeMap<String, Vec<Entry>>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Entry {
-        version: String,
-        digest: Option<String>,
-    }
-    let index: Index = match serde_yaml::from_str(&index) {
-        Ok(index) => index,
-        Err(error) => return refused(&url, format!("it is no index of charts: {error}")),
-    };
-    let entry = index.entries.get(chart).into_iter().flatten();
-    let plain = |text: &str| text.trim_start_matches('v').to_owned();
-    let found = entry.into_iter().find(|e| plain(&e.version) == plain(version));
-    match found.and_then(|e| e.digest.clone()) {
-        Some(digest) => hash(digest.trim_start_matches("sha256:"), &url),
-        None => refused(&url, format!("it has no digest for {chart} {version}")),
-    }
-}
-
-/// The digest of a manifest in an OCI registry.
-async fn oci(registry: &str, chart: &str, version: &str, web: &dyn Web) -> Answer<String> {
-    let (host, path) = registry.trim_end_matches('/').split_once('/').unwrap_or((registry, ""));
-    let path = if path.is_empty() { chart.to_owned() } else { format!("{path}/{chart}") };
-    // Tags cannot have a plus: Helm writes it so.
-    let tag = version.replace('+', "_");
-    let url = format!("https://{host}/v2/{path}/manifests/{tag}");
-    let request = Request { method: "HEAD".to_owned(), ..Request::get(&url) };
-    let accept = ("accept", MANIFESTS.to_owned());
-    let mut answer = web.send_with(&request, std::slice::from_ref(&accept)).await?;
-    if answer.status == 401
-        && let Some(token) = token(&answer, web).await?
-    {
-        let bearer = ("authorization", format!("Bearer {token}"));
-        answer = web.send_with(&request, &[accept, bearer]).await?;
-    }
-    match (answer.status, answer.headers.get("docker-content-digest")) {
-        (200, Some(digest)) => hash(digest.trim_start_matches("sha256:"), &url),
-        (200, None) => refused(&url, "it answers without a digest"),
-        (status, _) => refused(&url, format!("it answers {status}")),
-    }
-}
-
-/// A token for anybody, from where the registry says.
-async fn token(answer: &Response, web: &dyn Web) -> Answer<Option<String>> {
-    let Some(challenge) = answer.headers.get("www-authenticate") else { return Ok(None) };
-    let part = |name: &str| {
-        let (_, rest) = challenge.split_once(&format!("{name}=\""))?;
-        rest.split('"').next().map(str::to_owned)
-    };
-    let Some(realm) = part("realm") else { return Ok(None) };
-    let query: Vec<String> = ["service", "scope"]
-        .iter()
-        .filter_map(|name| part(name).map(|value| format!("{name}={value}")))
-        .collect();
-    let said = text(&format!("{realm}?{}", query.join("&")), web).await?;
-    let value: Option<serde_json::Value> = said.and_then(|t| serde_json::from_str(&t).ok());
-    Ok(value.and_then(|v| {
-        let token = v.get("token").or_else(|| v.get("access_token"))?;
-        token.as_str().map(str::to_owned)
-    }))
 }
 
 /// The checksum that is published beside a file: `FILE.sha256`, `FILE.sha256sum`, or a list of them.

@@ -23,7 +23,21 @@ pub(super) async fn put(
     Ok(said.e_tag.unwrap_or_default())
 }
 
+/// An answer that breaks off is asked for so many times: the SDK retries up to its beginning alone.
+const READS: u32 = 5;
+
 pub(super) async fn get(client: &Client, bucket: &str, key: &str) -> Answer<Option<Object>> {
+    let mut left = READS;
+    loop {
+        left -= 1;
+        match read(client, bucket, key).await {
+            Err(error) if error.kind == ErrorKind::Unavailable && left > 0 => {}
+            other => return other,
+        }
+    }
+}
+
+async fn read(client: &Client, bucket: &str, key: &str) -> Answer<Option<Object>> {
     let said = match client.get_object().bucket(bucket).key(key).send().await {
         Ok(said) => said,
         Err(error) => {

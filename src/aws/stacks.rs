@@ -141,7 +141,11 @@ pub(super) async fn change_set(aws: &Aws, request: &ChangeSetRequest) -> Answer<
             return Err(error);
         }
         aws.discard(&request.stack, &request.name).await?;
-        create(aws, request).await?;
+        match create(aws, request).await {
+            // The answer to this very call was lost, and asking again found what it had made.
+            Err(error) if error.is_conflict() => {}
+            other => other?,
+        }
     }
     ready(aws, request).await
 }

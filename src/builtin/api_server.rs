@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::static_pod::{Pod, file};
-use crate::finding::Outcome;
+use crate::finding::{Findings, Outcome};
 use crate::model::{HostVolumeForm, Model};
 use crate::plugin::{Artifacts, Context, Plugin, Rendering};
 use crate::value::{Node, Path};
@@ -23,6 +23,7 @@ impl Plugin for ApiServer {
         authorization(cx, model, &mut out);
         admission(cx, model, &mut out);
         audit(cx, model, &mut out);
+        encryption(cx, model, &mut out);
         let mut volumes = vec![
             volume("config", FOLDER, true, "Directory"),
             volume("pki", "/etc/kubernetes/pki", true, "Directory"),
@@ -34,7 +35,11 @@ impl Plugin for ApiServer {
         }));
         Pod { name: "kube-apiserver", section: "apiServer", port: 6443, volumes }
             .put(cx, model, &mut out);
-        Outcome::clean(out)
+        // What keeps a component from starting is said before anything is made of it.
+        let mut findings = Findings::new();
+        super::checks::flags(model, cx.config.kubernetes_minor(), &mut findings);
+        super::checks::combinations(model, &mut findings);
+        Outcome { value: out, findings }
     }
 }
 
@@ -92,6 +97,35 @@ fn audit(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
         .collect();
     let config = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules});
     config_file(cx, out, "audit", &config);
+}
+
+/// Keys are those that deploy mints, of every generation that is accepted; the one that signs encrypts.
+fn encryption(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
+    let resources: Vec<Value> = bodies(model, &["apiServer", "encryption"])
+        .into_iter()
+        .map(|(_, mut body)| {
+            for provider in body["providers"].as_array_mut().into_iter().flatten() {
+                let Some(keys) = provider.pointer_mut("/secretbox/keys") else { continue };
+                if let Some(name) = keys.get("$pki").and_then(Value::as_str) {
+                    *keys = secretbox_keys(cx, name);
+                }
+            }
+            body
+        })
+        .collect();
+    if !resources.is_empty() {
+        let config = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration", "resources": resources});
+        config_file(cx, out, "encryption", &config);
+    }
+}
+
+fn secretbox_keys(cx: &Context<'_>, name: &str) -> Value {
+    let generations = cx.config.pki.keys.get(name).cloned().unwrap_or_default();
+    let mut all = generations.accepted();
+    // Only the first encrypts.
+    all.sort_by_key(|generation| (*generation != generations.signs, *generation));
+    let key = |generation: &u32| json!({"name": format!("{name}-{generation}"), "secret": format!("@{{pki {name}.{generation}.key}}")});
+    all.iter().map(key).collect()
 }
 
 /// Writes the file that a part of `apiServer` becomes.

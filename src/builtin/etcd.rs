@@ -19,15 +19,18 @@ impl Plugin for Etcd {
             arguments(model, "etcd").iter().map(|a| format!(" \\\n  {a}")).collect();
         let content = format!(
             "[Unit]\nDescription=etcd, the state of Kubernetes cluster {}\nWants=network-online.target\n\
-             After=network-online.target\nStartLimitIntervalSec=0\n\n\
-             [Service]\nType=notify\nUser=etcd\nLimitNOFILE=65536\nRestart=on-failure\nRestartSec=5\nNice=-5\n\
+             Requires=kaws-etcd-prepare.service\n\
+             After=network-online.target kaws-etcd-prepare.service\nStartLimitIntervalSec=0\n\n\
+             [Service]\nType=notify\nUser=etcd\nEnvironmentFile=/run/kaws/etcd.env\n\
+             LimitNOFILE=65536\nRestart=on-failure\nRestartSec=5\nNice=-5\n\
+             TimeoutStartSec=infinity\n\
              IOSchedulingClass=best-effort\nNoNewPrivileges=yes\nProtectSystem=full\n\
              ExecStart=/opt/kaws/bin/etcd{arguments}\n\n[Install]\nWantedBy=kaws.target\n",
             cx.config.name
         );
         let fill = crate::model::has_placeholder(&content);
         for group in cx.nodes() {
-            let unit = json!({"content": content, "required": true, "fill": fill});
+            let unit = json!({"content": content, "fill": fill});
             out.contribution
                 .put(cx.me.name.as_str(), ["machines", &group.key, "units", "etcd.service"], unit)
                 .from(Path::of(["etcd", "flags"]));

@@ -28,7 +28,7 @@ pub(super) struct Limits;
 
 impl Plugin for Limits {
     fn render(&self, cx: &Context<'_>, model: &Model, made: &Artifacts) -> Outcome<Rendering> {
-        let mut findings = Findings::new();
+        let mut findings = super::checks::boot(cx, model);
         for (path, artifact) in made {
             if let Some(stack) = path.strip_prefix("stacks/").and_then(|p| p.strip_suffix(".yaml"))
             {

@@ -5,9 +5,6 @@ use crate::model::Model;
 use crate::plugin::{Artifact, Artifacts, Context, Plugin, Rendering};
 use crate::value::{Node, Style, write};
 
-/// The phases, in order; a file's number is its phase's.
-const PHASES: [&str; 7] = ["base", "cni", "cloud", "dns", "storage", "identity", "apps"];
-
 /// The native part of the plugin.
 #[derive(Debug)]
 pub(super) struct Manifests;
@@ -17,7 +14,6 @@ impl Plugin for Manifests {
         let mut out = Rendering::default();
         for (name, entity) in model.entities(&["manifests"]) {
             let phase = entity.body.get("phase").and_then(Node::as_str).unwrap_or("apps");
-            let number = PHASES.iter().position(|p| *p == phase).unwrap_or(PHASES.len());
             let owners = entity.owner_names().join(", ");
             let mut text = format!(
                 "# Objects of cluster {}, from plugin {owners}; phase {phase}.\n",
@@ -39,7 +35,7 @@ impl Plugin for Manifests {
                 text.push_str(&write(&filled(object), &style));
             }
             out.artifacts.insert(
-                format!("manifests/{number}0-{name}.yaml"),
+                crate::pipeline::manifest_file(name, phase),
                 Artifact::text(&cx.me.name, &text),
             );
         }

@@ -5,6 +5,7 @@
 
 mod api_server;
 mod bundle;
+mod checks;
 mod cloudformation;
 mod control_plane;
 mod etcd;

@@ -50,7 +50,7 @@ impl Plugin for Scheduler {
             })
             .collect();
         let mut config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.kubeconfig"}, "leaderElection": {"leaderElect": true}});
+            "clientConnection": {"kubeconfig": "/etc/kubernetes/scheduler.kubeconfig"}, "enableProfiling": false, "leaderElection": {"leaderElect": true}});
         if let (false, Some(map)) = (profiles.is_empty(), config.as_object_mut()) {
             map.insert("profiles".to_owned(), profiles.into());
         }

@@ -105,6 +105,23 @@ enum Command {
     /// Set, list and remove the secrets that machines read.
     #[command(subcommand)]
     Secret(SecretCommand),
+    /// Write a kubeconfig: how you reach the cluster.
+    #[command(
+        after_help = "Example:\n  kaws kubeconfig --to prod.kubeconfig && kubectl --kubeconfig prod.kubeconfig get nodes\n\nIt needs the right to read `pki/operator/` in the state bucket, and no more."
+    )]
+    Kubeconfig {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+        /// The file, readable by you alone; without it the text is printed.
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+    /// Certificates and keys: until when they are valid, and their rotation.
+    #[command(subcommand)]
+    Pki(PkiCommand),
+    /// Snapshots of etcd, and restoring one.
+    #[command(subcommand)]
+    Etcd(EtcdCommand),
     /// Say who put something there, from which line, or what a finding's code means.
     #[command(
         after_help = "Examples:\n  kaws explain apiServer.flags.audit-log-maxage\n  kaws explain pool-general/Group\n  kaws explain merge/conflict"
@@ -248,6 +265,40 @@ enum SecretCommand {
         cloud: deploying::CloudArguments,
         /// PLUGIN/SECRET.
         name: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum PkiCommand {
+    /// List what has been minted, and until when it is valid.
+    Status {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+    },
+    /// Take the next step of a rotation: cluster.yaml is changed, and nothing else.
+    #[command(
+        after_help = "Examples:\n  kaws pki rotate leaves\n  kaws pki rotate bootstrap-token\n  kaws pki rotate kubernetes-ca     three times: trust, sign, drop"
+    )]
+    Rotate {
+        /// leaves, an authority, or a key.
+        what: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum EtcdCommand {
+    /// List the snapshots.
+    Backups {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+    },
+    /// Have a snapshot restored: cluster.yaml is changed, and nothing else.
+    #[command(after_help = "Example:\n  kaws etcd restore 2026-11-20T12-00-00Z-r48211.db")]
+    Restore {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+        /// Its name, as `kaws etcd backups` lists it.
+        snapshot: String,
     },
 }
 

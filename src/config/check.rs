@@ -2,7 +2,9 @@
 
 use ipnet::Ipv4Net;
 
-use super::{ApiScheme, Cluster, IpFamily, Nat, Partition, Volume, VolumeType, instance_arch};
+use super::{
+    ApiScheme, Arch, Cluster, Image, IpFamily, Nat, Partition, Volume, VolumeType, instance_arch,
+};
 use crate::finding::{Finding, Findings};
 use crate::name::{did_you_mean, is_secret_key};
 use crate::origin::Origin;
@@ -354,9 +356,12 @@ impl Check<'_> {
                 Finding::warning("config/one-controller", text).at(&at).about("controlPlane.count"),
             );
         }
+        self.image(&etcd.image, &["etcd", "image"]);
+        self.image(&cluster.control_plane.image, &["controlPlane", "image"]);
         self.volume(&etcd.volume, &["etcd", "volume"]);
         self.volume(&cluster.control_plane.root_volume, &["controlPlane", "rootVolume"]);
         for (name, pool) in &cluster.node_pools {
+            self.image(&pool.image, &["nodePools", name, "image"]);
             self.volume(&pool.root_volume, &["nodePools", name, "rootVolume"]);
             if pool.size.min > pool.size.max {
                 let text = format!(
@@ -370,6 +375,15 @@ impl Check<'_> {
                 ])));
             }
             self.architecture(name, pool);
+        }
+    }
+
+    /// Flatcar's images have no parameter that says which is the newest.
+    fn image(&mut self, image: &Image, path: &[&str]) {
+        if image.id.is_none() && image.os.image_parameter(Arch::Amd64).is_none() {
+            let text = format!("{} says no image of {}", path.join("."), image.os.as_ref());
+            let finding = Finding::fatal("config/image", text).at(&self.origin(path));
+            self.push(finding.help("write id: ami-…, the image in this region; Flatcar lists them at https://www.flatcar.org/releases"));
         }
     }
 

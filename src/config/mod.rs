@@ -8,15 +8,17 @@ mod check;
 mod groups;
 mod network;
 mod nodes;
+mod pki;
 mod units;
 
 pub use check::{check, secrets_in};
 pub use groups::{Arch, Group, Role, groups, instance_arch};
 pub use network::{Api, ApiScheme, IpFamily, Nat, Network, PrivateZone, Subnet, Subnets, Vpc};
 pub use nodes::{
-    Backup, ControlPlane, Effect, Etcd, Image, NodePool, Os, PoolSize, Roll, RollBy, Spot,
+    Backup, ControlPlane, Effect, Etcd, Image, NodePool, Os, PoolSize, Restore, Roll, RollBy, Spot,
     SpotStrategy, Taint, Volume, VolumeType,
 };
+pub use pki::{Generations, Pki};
 pub use units::{Duration, Size};
 
 use std::collections::BTreeMap;
@@ -73,6 +75,9 @@ pub struct Cluster {
     /// Rules of your account for roles.
     #[serde(default)]
     pub iam: Iam,
+    /// Generations of certificates and keys: raising one rotates what it is of.
+    #[serde(default)]
+    pub pki: Pki,
     /// Where nodes fetch binaries from.
     #[serde(default)]
     pub assets: Assets,
@@ -270,6 +275,7 @@ impl Cluster {
             ("kubernetesMinor", Value::from(self.kubernetes_minor())),
             ("dnsServiceIP", plain(&network::host(&self.network.service_cidr, 10))),
             ("endpoint", plain(&self.endpoint())),
+            ("bootstrapTokens", self.bootstrap_tokens().into()),
         ];
         let peers: serde_json::Map<String, Value> = (0..self.etcd.members)
             .map(|i| (format!("etcd-{i}"), plain(&format!("https://{}:2380", self.etcd_host(i)))))
@@ -312,6 +318,10 @@ impl Cluster {
                 ("dnsServiceIP", text("Address of the cluster's DNS service.")),
                 ("endpoint", text("Host name at which nodes reach the API server.")),
                 (
+                    "bootstrapTokens",
+                    serde_json::json!({"type": "array", "items": {"type": "integer"}, "description": "Generations of bootstrap tokens that are accepted."}),
+                ),
+                (
                     "etcdPeers",
                     serde_json::json!({"type": "object", "additionalProperties": {"type": "string"}, "description": "URLs of etcd's members for each other, by name."}),
                 ),
@@ -329,6 +339,18 @@ impl Cluster {
     #[must_use]
     pub fn etcd_host(&self, member: u32) -> String {
         format!("etcd-{member}.{}", self.private_zone())
+    }
+
+    /// Returns the host name at which people reach the API server: their own domain, where there is one.
+    #[must_use]
+    pub fn api_host(&self) -> String {
+        self.api.domain.clone().unwrap_or_else(|| self.endpoint())
+    }
+
+    /// Returns the generations of bootstrap tokens that are accepted.
+    #[must_use]
+    pub fn bootstrap_tokens(&self) -> Vec<u32> {
+        self.pki.keys.get("bootstrap-token").cloned().unwrap_or_default().accepted()
     }
 
     /// Returns the host name at which nodes reach the API server.

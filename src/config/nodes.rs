@@ -25,6 +25,9 @@ pub struct Etcd {
     /// Snapshots into the state bucket.
     #[serde(default)]
     pub backup: Backup,
+    /// A snapshot that the members make their data anew from; `kaws etcd restore` writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<Restore>,
     /// The machines' operating system.
     #[serde(default)]
     pub image: Image,
@@ -40,6 +43,7 @@ impl Default for Etcd {
             instance_type: default_etcd_type(),
             volume: default_etcd_volume(),
             backup: Backup::default(),
+            restore: None,
             image: Image::default(),
             timeout: fifteen_minutes(),
         }
@@ -64,6 +68,19 @@ impl Default for Backup {
     fn default() -> Self {
         Self { every: one_hour(), keep: thirty_days() }
     }
+}
+
+/// A snapshot to make etcd's data anew from.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "etcd.restore")]
+pub struct Restore {
+    /// Which restore it is, counted from 1: members that have done it do not do it again.
+    #[schemars(range(min = 1, max = 9999))]
+    pub generation: u32,
+    /// The snapshot's key in the state bucket: `backups/etcd/….db`.
+    #[schemars(regex(pattern = "^backups/etcd/[^/ ]+\\.db$"))]
+    pub snapshot: String,
 }
 
 /// The machines that run the control plane.
@@ -342,6 +359,10 @@ pub enum Os {
     #[serde(rename = "al2023")]
     #[strum(serialize = "al2023")]
     Al2023,
+    /// Flatcar Container Linux. It publishes no parameter for its images: `image.id` names one.
+    #[serde(rename = "flatcar")]
+    #[strum(serialize = "flatcar")]
+    Flatcar,
 }
 
 impl Os {
@@ -350,14 +371,21 @@ impl Os {
     pub fn root_device(self) -> &'static str {
         match self {
             Self::Ubuntu2404 => "/dev/sda1",
-            Self::Debian13 | Self::Al2023 => "/dev/xvda",
+            Self::Debian13 | Self::Al2023 | Self::Flatcar => "/dev/xvda",
         }
+    }
+
+    /// Returns whether its user data is Ignition's, and not cloud-init's.
+    #[must_use]
+    pub fn ignites(self) -> bool {
+        self == Self::Flatcar
     }
 
     /// Returns the public SSM parameter that names the newest image, as each vendor documents it.
     #[must_use]
-    pub fn image_parameter(self, arch: Arch) -> String {
-        match self {
+    pub fn image_parameter(self, arch: Arch) -> Option<String> {
+        Some(match self {
+            Self::Flatcar => return None,
             Self::Ubuntu2404 => format!(
                 "/aws/service/canonical/ubuntu/server/24.04/stable/current/{}/hvm/ebs-gp3/ami-id",
                 arch.as_ref()
@@ -367,7 +395,7 @@ impl Os {
                 let arch = if arch == Arch::Amd64 { "x86_64" } else { "arm64" };
                 format!("/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{arch}")
             }
-        }
+        })
     }
 }
 

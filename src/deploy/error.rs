@@ -90,6 +90,26 @@ pub enum Error {
     /// A secret that machines will read has not been set.
     #[error("{} not set: {}", if .0.len() == 1 { "a secret is" } else { "secrets are" }, .0.join(", "))]
     NoSecret(Vec<String>),
+    /// A key or certificate could not be minted.
+    #[error("{name} could not be minted")]
+    Mint {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: super::pki::MintError,
+    },
+    /// A certificate is not there to be read.
+    #[error("{0} has not been minted")]
+    NotMinted(String),
+    /// A minor of Kubernetes would be left out, or taken back.
+    #[error("Kubernetes goes from {from} to {to}, and one minor at a time forward")]
+    SkipsMinor {
+        /// What is deployed.
+        from: String,
+        /// What is rendered.
+        to: String,
+    },
     /// CloudFormation would refuse the change.
     #[error("CloudFormation refuses the change of {resource}")]
     Unsupported {

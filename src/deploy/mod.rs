@@ -3,11 +3,15 @@
 //! Asks the world only through the port (`port`); what it is told to show goes to a [`Watcher`]. Not here:
 //! reading `rendered/` (`emit`), and printing (`cli`).
 
+mod addons;
 mod assets;
+
 mod change_set;
+mod charts;
 mod destroy;
 mod error;
 mod hold;
+mod pki;
 pub mod plan;
 mod record;
 mod requests;
@@ -18,13 +22,16 @@ mod tree;
 mod up;
 mod watch;
 
+pub use addons::AddonChange;
+pub use charts::chart_digest;
 pub use destroy::{DestroyOptions, DestroyPlan, Kept, destroy, plan_destroy};
 pub use error::{Error, RootCause};
 pub use hold::{Holder, clear};
+pub use pki::{Access, MintError, PkiStatus, Row, Said, access, pki_status};
 pub use record::{Deployment, PluginRecord, Record, recorded};
 pub use secrets::{list_secrets, remove_secret, set_secret};
 pub use stacks::settle;
 pub use steps::{Ended, Steps};
-pub use tree::{ClusterFacts, Parameter, Source, Tree, TreeError, TreeStack};
+pub use tree::{ClusterFacts, Issuer, Parameter, Source, Tree, TreeError, TreeStack};
 pub use up::{Operator, Up, UpOptions, up, up_state};
 pub use watch::{Progress, Silent, StepState, Watcher};

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use crate::archive::{Bundle, Entry, packed, unpacked};
+use crate::pipeline::Addon;
 use crate::port::{Cloud, When};
 
 /// The object.
@@ -53,6 +54,41 @@ pub struct Deployment {
     pub record: Record,
     /// The manifest among them.
     pub files: BTreeMap<String, Arc<[u8]>>,
+}
+
+/// What is read of a former tree's manifest.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Manifest {
+    cluster: ManifestCluster,
+    addons: Vec<Addon>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ManifestCluster {
+    kubernetes: String,
+}
+
+impl Deployment {
+    /// Returns what controllers were told to apply, as far as this release still reads it.
+    #[must_use]
+    pub fn addons(&self) -> Vec<Addon> {
+        self.manifest().addons
+    }
+
+    /// Returns the release of Kubernetes that was deployed, if this release still reads it.
+    #[must_use]
+    pub fn kubernetes(&self) -> Option<String> {
+        Some(self.manifest().cluster.kubernetes).filter(|version| !version.is_empty())
+    }
+
+    fn manifest(&self) -> Manifest {
+        let manifest = self.files.get("manifest.yaml");
+        let read =
+            manifest.and_then(|bytes| serde_yaml::from_str(&String::from_utf8_lossy(bytes)).ok());
+        read.unwrap_or_default()
+    }
 }
 
 /// Returns the last complete deployment, if there was one.

@@ -47,6 +47,10 @@ pub struct Tree {
     pub secrets: Vec<String>,
     /// Steps of plugins.
     pub steps: BTreeMap<String, crate::model::Step>,
+    /// What its controllers apply, in order.
+    pub addons: Vec<crate::pipeline::Addon>,
+    /// What is minted for it.
+    pub pki: crate::pki::Requests,
     /// All files, by path; the manifest is not among them.
     pub files: BTreeMap<String, Arc<[u8]>>,
     /// Permissions of files on a node, where they are not 0644.
@@ -70,6 +74,24 @@ pub struct ClusterFacts {
     pub bucket: String,
     /// Where its API server answers.
     pub endpoint: String,
+    /// Where people reach its API server.
+    #[serde(default)]
+    pub api: String,
+    /// Its release of Kubernetes.
+    #[serde(default)]
+    pub kubernetes: String,
+    /// Who issues its service accounts' tokens.
+    #[serde(default)]
+    pub issuer: Issuer,
+}
+
+/// The issuer of service accounts' tokens, as everybody may ask it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct Issuer {
+    /// The bucket of its two documents.
+    pub bucket: String,
+    /// Its address.
+    pub url: String,
 }
 
 /// One stack of the tree.
@@ -120,6 +142,10 @@ struct Manifest {
     secrets: Vec<String>,
     #[serde(default)]
     steps: BTreeMap<String, crate::model::Step>,
+    #[serde(default)]
+    addons: Vec<crate::pipeline::Addon>,
+    #[serde(default)]
+    pki: crate::pki::Requests,
     #[serde(default)]
     files: BTreeMap<String, String>,
     #[serde(default)]
@@ -186,9 +212,9 @@ impl Tree {
             );
         }
         let digest = crate::value::sha256(manifest.as_bytes());
-        let Manifest { cluster, secrets, steps, modes, .. } =
+        let Manifest { cluster, secrets, steps, addons, pki, modes, .. } =
             Manifest { stacks: BTreeMap::new(), ..read };
-        Ok(Self { cluster, stacks, secrets, steps, files, modes, digest })
+        Ok(Self { cluster, stacks, secrets, steps, addons, pki, files, modes, digest })
     }
 
     /// Returns a tree of a cluster that has nothing.
@@ -199,6 +225,8 @@ impl Tree {
             stacks: BTreeMap::new(),
             secrets: Vec::new(),
             steps: BTreeMap::new(),
+            addons: Vec::new(),
+            pki: crate::pki::Requests::default(),
             files: BTreeMap::new(),
             modes: BTreeMap::new(),
             digest: String::new(),
@@ -220,8 +248,8 @@ impl Tree {
     pub fn bundle_hash(&self, group: &str) -> Option<String> {
         let text = self.files.get(&format!("nodes/{group}/user-data"))?;
         let text = String::from_utf8_lossy(text);
-        let line = text.lines().find_map(|l| l.trim().strip_prefix("KAWS_BUNDLE_SHA256="))?;
-        Some(line.to_owned())
+        let (_, rest) = text.split_once("KAWS_BUNDLE_SHA256=")?;
+        Some(rest.chars().take_while(char::is_ascii_hexdigit).collect())
     }
 
     /// Returns the files of a group's bundle, with what all pools share.

@@ -129,7 +129,7 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
         }
         let ended = steps
             .run(options.at_most, &watcher, async |step: String| {
-                let done = one(&up, &stacks, &step).await?;
+                let done = one(&up, &stacks, &step, (operator.clock)()).await?;
                 if step == format!("stack:{STATE}") {
                     hold().await?;
                 }
@@ -186,7 +186,8 @@ pub async fn up_state(
     steps.run(1, watcher, async |_: String| stacks.deploy(STATE).await).await
 }
 
-async fn one(up: &Up<'_>, stacks: &Stacks<'_>, step: &str) -> Result<String, Error> {
+async fn one(up: &Up<'_>, stacks: &Stacks<'_>, step: &str, now: u64) -> Result<String, Error> {
+    let outputs = || stacks.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if let Some(short) = step.strip_prefix("stack:") {
         return stacks.deploy(short).await;
     }
@@ -216,10 +217,15 @@ async fn one(up: &Up<'_>, stacks: &Stacks<'_>, step: &str) -> Result<String, Err
                 Err(Error::NoSecret(missing))
             }
         }
+        "addons" => super::addons::publish(up.cloud, up.web, up.tree, &outputs()).await,
+        "addons:outputs" => {
+            super::addons::publish_outputs(up.cloud, up.tree, &outputs()).await?;
+            Ok("outputs of all stacks written".to_owned())
+        }
+        "pki" => super::pki::mint_missing(up.cloud, up.tree, &outputs(), now).await,
         plugin => {
             let step = &up.tree.steps[plugin];
-            let outputs = stacks.outputs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            super::requests::run(up.cloud, up.web, plugin, step, &outputs).await
+            super::requests::run(up.cloud, up.web, plugin, step, &outputs()).await
         }
     }
 }
@@ -235,11 +241,30 @@ fn steps(tree: &Tree, plan: &Plan, deployed: &Deployed) -> Result<Steps, Error> 
     if !tree.secrets.is_empty() {
         steps.add("secrets");
     }
+    let mints = tree.pki != crate::pki::Requests::default();
+    if mints {
+        steps.add("pki");
+    }
+    if !tree.addons.is_empty() || deployed.last.is_some() {
+        steps.add("addons");
+        steps.add("addons:outputs");
+        steps.before("addons", "addons:outputs");
+    }
     for name in tree.steps.keys() {
         steps.add(name);
     }
     steps.before(&format!("stack:{STATE}"), "assets");
     steps.before(&format!("stack:{STATE}"), "secrets");
+    steps.before(&format!("stack:{STATE}"), "pki");
+    steps.before(&format!("stack:{STATE}"), "addons");
+    steps.before("addons", "stack:control-plane");
+    for name in tree.stacks.keys() {
+        steps.before(&format!("stack:{name}"), "addons:outputs");
+    }
+    // Names of load balancers stand in certificates.
+    for first in tree.pki.stacks() {
+        steps.before(&format!("stack:{first}"), "pki");
+    }
     for (name, stack) in &tree.stacks {
         let step = format!("stack:{name}");
         if name != STATE {
@@ -251,6 +276,7 @@ fn steps(tree: &Tree, plan: &Plan, deployed: &Deployed) -> Result<Steps, Error> 
         // Machines read secrets when they start.
         if stack.text.contains("KAWS_BUNDLE=") {
             steps.before("secrets", &step);
+            steps.before("pki", &step);
         }
     }
     for stack in plan.stacks.iter().filter(|s| !s.drops_after.is_empty()) {

@@ -17,6 +17,66 @@ const fn code(code: &'static str, meaning: &'static str) -> Code {
 /// Every code, sorted.
 pub const CODES: &[Code] = &[
     code(
+        "boot/authority-key",
+        "Machines would have the key of an authority. Whoever has it can make any certificate of it: only controllers have that of kubernetes-ca, with which they sign the certificates of nodes.",
+    ),
+    code(
+        "boot/certificate-name",
+        "A server's certificate lacks a name or an address under which it is asked for. Put it back among `sans`.",
+    ),
+    code(
+        "boot/certificate-usage",
+        "A member of etcd serves and dials with the same certificate, and needs both usages.",
+    ),
+    code(
+        "boot/dns-address",
+        "The service of names has another address than kubelets tell pods. Both are the tenth address of network.serviceCIDR.",
+    ),
+    code(
+        "boot/key-of-another-role",
+        "A file names a key or certificate that the machine's role may not read. The machine would not come up; add the role to the request, or put the file elsewhere.",
+    ),
+    code(
+        "boot/kubelet",
+        "A setting of the kubelet keeps it from working with the rest of the cluster.",
+    ),
+    code(
+        "boot/lifecycle-hook",
+        "A lifecycle hook holds each machine until somebody completes it, or its time is over. Say who completes it in the resource's Metadata, or leave the hook out.",
+    ),
+    code(
+        "boot/no-bootstrap",
+        "Nodes join with a bootstrap token and the bindings in manifests.bootstrap-rbac. They must be there, in the phase base.",
+    ),
+    code(
+        "boot/no-pod-network",
+        "No release in the phase cni gives pods a network. Nodes become ready once somebody does.",
+    ),
+    code(
+        "boot/no-way-out",
+        "Machines download programs and images. Without a NAT gateway they need a mirror that they reach, or a way out that your VPC has.",
+    ),
+    code(
+        "boot/node-label",
+        "A kubelet does not start with a label in Kubernetes' own domains, but for a few. Use a prefix of your own; roles of nodes are given by controllers.",
+    ),
+    code(
+        "boot/port",
+        "A component would listen on another port than it is asked on: load balancers, health checks and kubeconfigs name the usual one.",
+    ),
+    code(
+        "boot/security-group",
+        "The cloud controller finds a machine's security group by the cluster's tag, and refuses machines that have several such groups, or none.",
+    ),
+    code(
+        "boot/unknown-authority",
+        "A certificate is to be signed by an authority that no plugin has.",
+    ),
+    code(
+        "boot/unknown-key",
+        "A file names a certificate or key that nobody asks for. Write its request under pki.",
+    ),
+    code(
         "config/account-role",
         "An existing role is used, so kaws attaches no policy to it. The statements the cluster needs are written to rendered/iam/; attach them, then silence this with `accept:`.",
     ),
@@ -48,6 +108,10 @@ pub const CODES: &[Code] = &[
     code(
         "config/file",
         "A file that a setting names cannot be read, or lies outside the cluster's folder.",
+    ),
+    code(
+        "config/image",
+        "The operating system publishes no parameter for its images. Write the image's id; it is one region's.",
     ),
     code(
         "config/internet-facing",
@@ -118,16 +182,20 @@ pub const CODES: &[Code] = &[
         "The environment or the profile is for another region than the cluster's.",
     ),
     code(
+        "deploy/skips-minor",
+        "Components of Kubernetes work with those of one minor before, and no older. Upgrade one minor after the other; there is no way back.",
+    ),
+    code(
         "deploy/stack-failed",
         "A stack did not become what it should. The resource that failed first comes first, with its reason.",
     ),
     code(
-        "deploy/stale",
-        "rendered/ is not what the cluster renders to, and what is deployed is what was reviewed there.",
-    ),
-    code(
         "deploy/stack-state",
         "A stack is in a state that no change set can start from, such as DELETE_FAILED.",
+    ),
+    code(
+        "deploy/stale",
+        "rendered/ is not what the cluster renders to, and what is deployed is what was reviewed there.",
     ),
     code("deploy/step-order", "Steps of plugins and stacks wait for each other."),
     code(
@@ -138,6 +206,32 @@ pub const CODES: &[Code] = &[
         "deploy/unsupported",
         "CloudFormation refuses to change a property of a resource that is there.",
     ),
+    code(
+        "flags/admission",
+        "The API server does not start with an admission plugin that it does not know, or that is turned on and off.",
+    ),
+    code(
+        "flags/alpha-gate",
+        "An alpha feature may change or go with any release, and is off by default for that reason.",
+    ),
+    code(
+        "flags/combination",
+        "These flags exclude each other or need each other: the component refuses to start.",
+    ),
+    code(
+        "flags/deprecated",
+        "The component still takes the flag, and will not for ever. The note says what it says itself.",
+    ),
+    code("flags/disagree", "Two components must have the same value and have different ones."),
+    code(
+        "flags/gate",
+        "The component does not start with a feature gate that it does not know, or with one that is locked to another value.",
+    ),
+    code("flags/inert", "The flag does nothing without another one."),
+    code("flags/later", "This minor of Kubernetes does not have the flag yet."),
+    code("flags/removed", "The component no longer has the flag, and does not start with it."),
+    code("flags/unknown", "The component never had the flag, and does not start with it."),
+    code("flags/value", "The component cannot read the flag's value, and does not start."),
     code(
         "limits/managed-policies",
         "AWS attaches 10 managed policies to a role by default, 20 on request.",
@@ -211,8 +305,8 @@ pub const CODES: &[Code] = &[
         "model/render-scope",
         "In render a plugin may add to machines, stacks, manifests and values only: everything else is intent, and belongs to initialise.",
     ),
-    code("model/rule-source", "A security group's rule names a group that is not there."),
     code("model/rule", "A security group's rule that AWS would refuse: its ports or its source."),
+    code("model/rule-source", "A security group's rule names a group that is not there."),
     code("model/source", "A file, unit or drop-in has exactly one source of its bytes."),
     code(
         "model/stack-cycle",

@@ -18,7 +18,10 @@ mod stacks;
 mod tree;
 
 pub use claim::{Claim, claim_at, split};
-pub use entities::{File, HostVolume as HostVolumeForm, Kind, Pin, Release, Rule, Step};
+pub use entities::{
+    Authority, Certificate, File, HostVolume as HostVolumeForm, Key, KeyKind, Kind, Pin, Release,
+    Rule, Step,
+};
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, PREFERRED, Preference};
 pub use patch::{AppliedPatch, Op, Patch};
@@ -37,9 +40,24 @@ pub const PLACEHOLDERS: [&str; 4] = ["secret", "output", "node", "pki"];
 pub fn placeholders(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.match_indices("@{").filter_map(|(at, _)| {
         let inner = &text[at + 2..];
-        let (word, name) = inner[..inner.find('}')?].split_once(' ')?;
+        let (word, name) = inner[..closing(inner)?].split_once(' ')?;
         PLACEHOLDERS.contains(&word).then_some((word, name))
     })
+}
+
+/// Returns where a placeholder ends; one may stand in the name of another: `@{pki etcd-@{node member}.key}`.
+fn closing(inner: &str) -> Option<usize> {
+    let mut open = 0;
+    for (at, c) in inner.char_indices() {
+        match c {
+            '{' if inner[..at].ends_with('@') => open += 1,
+            '}' if open == 0 => return Some(at),
+            '}' => open -= 1,
+            '\n' => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns whether a text holds a placeholder.

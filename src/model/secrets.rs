@@ -39,12 +39,17 @@ fn foreign(body: &Node, path: &[&str], cx: &Split<'_>) -> Option<Finding> {
     Some(cx.fatal("template/secret", text).at(&origin).help(help))
 }
 
+/// Whether everybody may know what the name of a part of the PKI stands for.
+fn is_public(name: &str) -> bool {
+    [".crt", ".pub", ".id"].iter().any(|end| name.ends_with(end))
+}
+
 /// A file that holds a secret is for its owner alone, and a unit is for everybody.
 fn exposed(body: &Node, path: &[&str], kind: Kind, cx: &Split<'_>) -> Option<Finding> {
     let content = body.get("content").and_then(Node::as_str).unwrap_or_default();
     let filled = body.get("fill").and_then(Node::as_bool) == Some(true);
     let secret =
-        |(word, name): (&str, &str)| word == "secret" || (word == "pki" && name.ends_with(".key"));
+        |(word, name): (&str, &str)| word == "secret" || (word == "pki" && !is_public(name));
     if !filled || !placeholders(content).any(secret) {
         return None;
     }

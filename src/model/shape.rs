@@ -124,6 +124,7 @@ pub const SECTIONS: &[Section] = &[
     ),
     row("pki.authorities.<name>", Kind::Authority, "A certificate authority that deploy mints."),
     row("pki.certificates.<name>", Kind::Certificate, "A certificate that deploy mints."),
+    row("pki.keys.<name>", Kind::Key, "A key or token that deploy mints."),
     row("scheduler.flags.<name>", Kind::Flag, "A flag of kube-scheduler."),
     row("scheduler.profiles.<name>", Kind::Any, "A profile of kube-scheduler, by schedulerName."),
     private("secrets.<name>", Kind::SecretName, "A secret's name; never its value."),
@@ -168,6 +169,7 @@ pub const PROTECTED: &[&[&str]] = &[
     &["machines", "*", "units", "kaws*"],
     &["pki", "authorities", "*"],
     &["pki", "certificates", "*"],
+    &["pki", "keys", "*"],
     &[
         "stacks",
         "*",

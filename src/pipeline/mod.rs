@@ -3,10 +3,12 @@
 //! Pure: everything has been read before (`load`), nothing is written here (`emit`). The order of stages
 //! is in the types: [`render`] needs the [`Model`] that [`initialise`] returns.
 
+mod addons;
 mod manifest;
 mod pins;
 mod stage;
 
+pub use addons::{Addon, ChartPin, PHASES, addons, manifest_file};
 pub use manifest::manifest;
 pub(crate) use pins::lock_name;
 pub use pins::{PinNeed, collect as collect_pins};

@@ -59,10 +59,12 @@ fn images(setup: &Setup) -> Vec<PinNeed> {
     };
     let needed = setup.groups.iter().filter(|g| own(g).is_none());
     needed
-        .map(|g| PinNeed {
-            name: format!("image/{}/{}", g.os.as_ref(), g.arch.as_ref()),
-            from: format!("ssm:{}", g.os.image_parameter(g.arch)),
-            origin: None,
+        .filter_map(|g| {
+            Some(PinNeed {
+                name: format!("image/{}/{}", g.os.as_ref(), g.arch.as_ref()),
+                from: format!("ssm:{}", g.os.image_parameter(g.arch)?),
+                origin: None,
+            })
         })
         .collect()
 }
@@ -80,7 +82,8 @@ fn named_images(model: &Model) -> Vec<PinNeed> {
             let parsed = (serde_json::from_value(os.into()), serde_json::from_value(arch.into()));
             if let (Ok(os), Ok(arch)) = parsed {
                 let os: crate::config::Os = os;
-                let from = format!("ssm:{}", os.image_parameter(arch));
+                let Some(parameter) = os.image_parameter(arch) else { return };
+                let from = format!("ssm:{parameter}");
                 needs.push(PinNeed {
                     name: format!("image/{}/{}", os.as_ref(), arch.as_ref()),
                     from,

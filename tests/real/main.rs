@@ -17,9 +17,13 @@ use kaws::value::{read, sha256};
 
 mod agree;
 mod aws;
+mod boots;
 mod converges;
+mod kubernetes;
+mod machine;
 mod mock;
 mod pages;
+mod world;
 
 const KAWS: &str = env!("CARGO_BIN_EXE_kaws");
 
@@ -208,88 +212,158 @@ fn neither_network_nor_date_enters_what_is_rendered() {
     assert_eq!(hashes.len(), 1);
 }
 
+/// The first cluster that has each distinct text, of all files whose path `fits`.
+fn distinct(fits: impl Fn(&str) -> bool) -> BTreeMap<String, (String, String)> {
+    let mut all: BTreeMap<String, (String, String)> = BTreeMap::new();
+    for (cluster, run) in clusters() {
+        for (path, artifact) in run.rendered.artifacts.iter().filter(|(p, _)| fits(p)) {
+            let text = String::from_utf8_lossy(&artifact.bytes).into_owned();
+            all.entry(shape(&text)).or_insert_with(|| (format!("{cluster} {path}"), text));
+        }
+    }
+    all
+}
+
 #[test]
 fn user_data_is_what_cloud_init_takes() {
     let dir = tempfile::tempdir().unwrap();
-    for (cluster, run) in clusters() {
-        for (path, artifact) in
-            run.rendered.artifacts.iter().filter(|(p, _)| p.ends_with("/user-data"))
-        {
-            if cluster.starts_with("large") && !path.contains("team-01") {
-                continue;
-            }
-            std::fs::write(dir.path().join("user-data"), &artifact.bytes).unwrap();
-            let output = program("cloud-init", &["schema", "-c", "user-data"], dir.path());
-            assert!(output.status.success(), "{cluster} {path}:\n{}", shown(&output));
-        }
+    let all = distinct(|path| path.ends_with("/user-data"));
+    assert!(all.len() > 6, "{}", all.len());
+    for (place, text) in all.values() {
+        std::fs::write(dir.path().join("user-data"), text).unwrap();
+        let output = program("cloud-init", &["schema", "-c", "user-data"], dir.path());
+        assert!(output.status.success(), "{place}:\n{}", shown(&output));
     }
 }
 
 #[test]
-fn the_bootstrap_program_is_clean_shell() {
-    let output =
-        program("shellcheck", &["--shell=sh", "plugins/node-bundle/files/bootstrap"], &root());
+fn user_data_of_flatcar_is_what_ignition_takes() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = "image: {os: flatcar, id: ami-0123456789abcdef0}";
+    let text = std::fs::read_to_string(root().join("examples/minimal/cluster.yaml")).unwrap();
+    let text = text.replace(
+        "nodePools:",
+        &format!("etcd: {{{image}}}\ncontrolPlane: {{{image}}}\nnodePools:"),
+    );
+    let text = text.replace("instanceTypes:", &format!("{image}\n    instanceTypes:"));
+    assert!(text.matches("flatcar").count() > 2, "{text}");
+    std::fs::write(dir.path().join("cluster.yaml"), text).unwrap();
+    let output = program(KAWS, &["render"], dir.path());
     assert!(output.status.success(), "{}", shown(&output));
+    for group in ["etcd", "controller", "pool-general"] {
+        let path = dir.path().join(format!("rendered/nodes/{group}/user-data"));
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.len() < 16_384);
+        // CloudFormation fills these in.
+        let filled = text
+            .replace("${Member}", "0")
+            .replace("${Signal}", "Etcd0Group")
+            .replace("${Volume}", "vol-1");
+        assert!(!filled.contains("${"), "{filled}");
+        std::fs::write(dir.path().join("config.ign"), filled).unwrap();
+        let output = program("ignition-validate", &["config.ign"], dir.path());
+        assert!(output.status.success(), "{group}:\n{}", shown(&output));
+    }
+}
+
+#[test]
+fn scripts_are_clean_shell() {
+    let mut files = vec!["scripts/test".to_owned(), "scripts/go_programs".to_owned()];
+    files.extend(["machine.sh", "joins.sh"].map(|name| format!("tests/real/{name}")));
+    for plugin in std::fs::read_dir(root().join("plugins")).unwrap() {
+        let Ok(inside) = std::fs::read_dir(plugin.unwrap().path().join("files")) else { continue };
+        for file in inside {
+            let path = file.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap();
+            if text.starts_with("#!") || text.starts_with("# shellcheck") {
+                files.push(path.strip_prefix(root()).unwrap().display().to_string());
+            }
+        }
+    }
+    assert!(files.len() > 8, "{files:?}");
+    let mut arguments = vec!["-x"];
+    arguments.extend(files.iter().map(String::as_str));
+    let output = program("shellcheck", &arguments, &root());
+    assert!(output.status.success(), "{}", shown(&output));
+    // And what is made of templates.
+    let dir = tempfile::tempdir().unwrap();
+    let rendered = distinct(|path| path.contains("/bundle/etc/kaws/healthy.d/"));
+    assert!(rendered.len() > 3);
+    for (place, text) in rendered.values() {
+        std::fs::write(dir.path().join("script"), text).unwrap();
+        let output = program("shellcheck", &["--exclude=SC1091", "script"], dir.path());
+        assert!(output.status.success(), "{place}:\n{}", shown(&output));
+    }
+}
+
+/// A group's units, with everything that belongs to the group.
+fn units_of(run: &Run, group: &str) -> BTreeMap<String, String> {
+    let mut units = BTreeMap::new();
+    let shared = group.starts_with("pool-").then_some("worker");
+    for folder in shared.into_iter().chain([group]) {
+        let prefix = format!("nodes/{folder}/bundle/etc/systemd/system/");
+        for (path, artifact) in &run.rendered.artifacts {
+            if let Some(name) = path.strip_prefix(&prefix) {
+                let text = String::from_utf8_lossy(&artifact.bytes).into_owned();
+                // As a machine fills it in.
+                let text =
+                    text.replace("@{node instance-id}", "i-1").replace("@{node member}", "0");
+                units.insert(name.to_owned(), text.replace("@{node group}", "a"));
+            }
+        }
+    }
+    units
 }
 
 #[test]
 fn units_pass_systemds_own_check() {
-    let (_, run) = clusters().into_iter().find(|(name, _)| name == "ha-contrib").unwrap();
-    for group in ["etcd", "controller", "worker"] {
-        let dir = tempfile::tempdir().unwrap();
-        let system = dir.path().join("etc/systemd/system");
-        std::fs::create_dir_all(&system).unwrap();
-        let copied = Command::new("cp")
-            .args(["-r", "/usr/lib/systemd"])
-            .arg(dir.path().join("etc/"))
-            .status()
-            .unwrap();
-        assert!(copied.success());
-        let prefix = format!("nodes/{group}/bundle/etc/systemd/system/");
-        let mut units = Vec::new();
-        for (path, artifact) in &run.rendered.artifacts {
-            let Some(unit) = path.strip_prefix(&prefix).filter(|u| !u.contains('/')) else {
-                continue;
-            };
-            std::fs::write(system.join(unit), &artifact.bytes).unwrap();
-            units.push(unit.to_owned());
-            let text = String::from_utf8_lossy(&artifact.bytes).into_owned();
-            // The programs themselves are downloaded by nodes: here a stub stands for each.
-            let commands =
-                text.lines().filter(|l| l.starts_with("Exec")).filter_map(|l| l.split_once('='));
-            for (_, command) in commands {
-                let program = command.split_whitespace().next().unwrap_or_default();
-                let program = program.trim_start_matches(['-', '+', '!', '@', ':']);
-                let stub = dir.path().join(program.trim_start_matches('/'));
-                std::fs::create_dir_all(stub.parent().unwrap()).unwrap();
-                std::fs::write(&stub, "#!/bin/sh\n").unwrap();
-                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-                std::fs::set_permissions(&stub, mode).unwrap();
+    let mut seen = BTreeSet::new();
+    for (cluster, run) in clusters() {
+        let groups: BTreeSet<String> =
+            run.setup.groups.iter().map(|g| g.key.replace(':', "-")).collect();
+        for group in groups {
+            let units = units_of(&run, &group);
+            if seen.insert(sha256(format!("{units:?}").as_bytes())) {
+                verify(&format!("{cluster} {group}"), &units);
             }
         }
-        // The node's program, which is not rendered yet, brings this unit.
-        std::fs::write(
-            system.join("kaws-secrets.service"),
-            "[Service]\nType=oneshot\nExecStart=/opt/kaws/bin/kaws-secrets\n",
-        )
-        .unwrap();
-        let stub = dir.path().join("opt/kaws/bin/kaws-secrets");
-        std::fs::create_dir_all(stub.parent().unwrap()).unwrap();
-        std::fs::write(&stub, "#!/bin/sh\n").unwrap();
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&stub, mode).unwrap();
-        assert!(units.len() > 1, "{group}");
-        let root = format!("--root={}", dir.path().display());
-        let mut arguments = vec!["verify", "--man=no", root.as_str()];
-        arguments.extend(units.iter().map(String::as_str));
-        let output = program("systemd-analyze", &arguments, dir.path());
-        // Unknown keys only warn: what is printed counts, not the exit code alone.
-        assert!(
-            output.status.success() && output.stderr.is_empty(),
-            "{group}:\n{}",
-            shown(&output)
-        );
     }
+    assert!(seen.len() > 8, "{}", seen.len());
+}
+
+fn verify(place: &str, units: &BTreeMap<String, String>) {
+    let dir = tempfile::tempdir().unwrap();
+    let system = dir.path().join("etc/systemd/system");
+    std::fs::create_dir_all(&system).unwrap();
+    let copied = Command::new("cp")
+        .args(["-r", "/usr/lib/systemd"])
+        .arg(dir.path().join("etc/"))
+        .status()
+        .unwrap();
+    assert!(copied.success());
+    for (name, text) in units {
+        let path = system.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        // The programs themselves are downloaded by nodes: here a stub stands for each.
+        let commands =
+            text.lines().filter(|l| l.starts_with("Exec")).filter_map(|l| l.split_once('='));
+        for (_, command) in commands {
+            let program = command.split_whitespace().next().unwrap_or_default();
+            let program = program.trim_start_matches(['-', '+', '!', '@', ':']);
+            let stub = dir.path().join(program.trim_start_matches('/'));
+            std::fs::create_dir_all(stub.parent().unwrap()).unwrap();
+            std::fs::write(&stub, "#!/bin/sh\n").unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&stub, mode).unwrap();
+        }
+    }
+    let root = format!("--root={}", dir.path().display());
+    let mut arguments = vec!["verify", "--man=no", root.as_str()];
+    arguments.extend(units.keys().filter(|name| !name.contains('/')).map(String::as_str));
+    let output = program("systemd-analyze", &arguments, dir.path());
+    // Unknown keys only warn: what is printed counts, not the exit code alone.
+    assert!(output.status.success() && output.stderr.is_empty(), "{place}:\n{}", shown(&output));
 }
 
 #[test]

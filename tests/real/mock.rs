@@ -22,6 +22,7 @@ impl Listening {
         let mut child = Command::new("python3")
             .arg(root().join("tests/real").join(script))
             .args(arguments)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap_or_else(|error| panic!("python3 is needed for this test ({error})"));
@@ -108,6 +109,48 @@ impl Mock {
     }
 }
 
+/// The internet of the tests, with the charts of all examples.
+pub struct Internet {
+    listening: Listening,
+    folder: tempfile::TempDir,
+}
+
+/// There is one for all tests.
+pub fn internet() -> &'static Internet {
+    static INTERNET: std::sync::OnceLock<Internet> = std::sync::OnceLock::new();
+    INTERNET.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut charts = std::collections::BTreeSet::new();
+        for (_, run) in crate::clusters() {
+            for need in kaws::pipeline::collect_pins(&run.setup, &run.rendered.model) {
+                let chart = need.name.strip_prefix("chart/").and_then(|c| c.split_once('/'));
+                charts.extend(chart.map(|(n, v)| (n.to_owned(), v.to_owned())));
+            }
+        }
+        let said = json!({"charts": charts, "programs": {}});
+        std::fs::write(folder.path().join("world.json"), said.to_string()).unwrap();
+        let place = folder.path().to_str().unwrap();
+        Internet { listening: Listening::start("internet.py", &["--folder", place]), folder }
+    })
+}
+
+impl Internet {
+    /// What a program needs to be in this internet.
+    pub fn environment(&self) -> [(&'static str, String); 2] {
+        let authority = self.folder.path().join("ca.crt").display().to_string();
+        [
+            ("HTTPS_PROXY", format!("http://{}", self.listening.address)),
+            ("SSL_CERT_FILE", authority),
+        ]
+    }
+
+    fn digest(&self, chart: &str) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("digests.json")).unwrap();
+        let digests: Value = serde_json::from_str(&text).unwrap();
+        digests[chart].as_str().unwrap_or_else(|| panic!("no chart {chart}")).to_owned()
+    }
+}
+
 /// A cluster's folder, with a lock that pins everything.
 pub struct Folder {
     dir: tempfile::TempDir,
@@ -155,6 +198,7 @@ impl Folder {
             .env("AWS_SECRET_ACCESS_KEY", "test")
             .env("AWS_REGION", &self.region)
             .env("AWS_EC2_METADATA_DISABLED", "true")
+            .envs(internet().environment())
             .stdin(Stdio::null());
         command
     }
@@ -182,13 +226,15 @@ impl Folder {
     }
 }
 
-/// A lock with made-up values for everything that is fetched.
+/// A lock with made-up values for everything that is fetched, but for charts, which deploying does fetch.
 fn lock(run: &kaws::run::Run) -> String {
     let mut text = "kaws: 0.1.0\npins:\n".to_owned();
     for need in kaws::pipeline::collect_pins(&run.setup, &run.rendered.model) {
         let hash = kaws::value::sha256(need.name.as_bytes());
         let value = if need.name.starts_with("image/") {
             format!("ami-{}", &hash[..17])
+        } else if let Some(chart) = need.name.strip_prefix("chart/") {
+            format!("sha256:{}", internet().digest(chart))
         } else {
             format!("sha256:{hash}")
         };

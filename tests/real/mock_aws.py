@@ -20,11 +20,17 @@ Paths of the tests, not of AWS:
     POST   /mock/delay     {seconds}: time that each resource and each preparation of a change set takes
     GET    /mock/stacks    every stack, deleted ones too: status, resources, outputs, parameters, and the order in
                            which the last deployment completed its resources
+    POST   /mock/machines  {key, role}: calls with this access key are those of a machine, and are allowed what the
+                           policies of the role say, `stack/LogicalId`; others are allowed everything
+    GET    /mock/machines  the instances of all groups: {id, zone, tags}
+    GET    /mock/signals   signals so far: {stack, resource, instance, status}
+    DELETE /mock/signals   forgets them
     POST   /mock/reset     forgets everything
 
 What it still gets wrong, compared with AWS:
 
- * No permissions: nothing is ever denied, and no signature is checked.
+ * No permissions but those of machines (/mock/machines), and no signature is checked. Encryption of objects is
+   asked for as AWS does; bucket keys and encryption contexts are not.
  * Resources of one stack become complete one after the other, not in parallel; each takes the same time.
  * Signals are accepted and ignored: CreationPolicy and WaitOnResourceSignals never wait and never time out.
  * UpdatePolicy does nothing: an updated Auto Scaling group keeps its old instances.
@@ -101,7 +107,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from xml.sax.saxutils import escape
 
+import permissions
 import yaml
+from parent import end_with_parent
 
 TEMPLATE_BODY_LIMIT = 51_200
 TEMPLATE_URL_LIMIT = 1_000_000
@@ -588,11 +596,15 @@ class World:
     calls: list[Json] = dataclasses.field(default_factory=list)
     faults: list[Json] = dataclasses.field(default_factory=list)
     failures: list[PlannedFailure] = dataclasses.field(default_factory=list)
+    # Roles of machines, by their access keys.
+    machines: dict[str, str] = dataclasses.field(default_factory=dict)
+    signals: list[Json] = dataclasses.field(default_factory=list)
 
     def reset(self) -> None:
         self.generation += 1
         self.delay, self.started = 0.0, time.monotonic()
-        for memory in (self.stacks, self.change_sets, self.calls, self.faults, self.failures):
+        memories = (self.stacks, self.change_sets, self.calls, self.faults, self.failures, self.machines, self.signals)
+        for memory in memories:
             memory.clear()
 
     def stack(self, place: Place, name_or_id: str) -> Stack:
@@ -2255,7 +2267,18 @@ class CloudFormation:
         return {"StackId": stack.id}
 
     def action_signal_resource(self, place: Place, form: dict[str, str]) -> Json:
-        self.world.stack(place, required(form, "StackName"))
+        stack = self.world.stack(place, required(form, "StackName"))
+        signal = {name: required(form, name) for name in ("LogicalResourceId", "UniqueId", "Status")}
+        if signal["LogicalResourceId"] not in stack.resources:
+            raise AwsError("ValidationError", f"{stack.name} has no {signal['LogicalResourceId']}")
+        self.world.signals.append(
+            {
+                "stack": stack.name,
+                "resource": signal["LogicalResourceId"],
+                "instance": signal["UniqueId"],
+                "status": signal["Status"],
+            }
+        )
         return {}
 
 
@@ -2584,6 +2607,7 @@ class Front:
             self.world.calls.append(entry)
             try:
                 self.fail_if_asked(call)
+                self.check_machine(call, environ, entry)
                 return self.answer(call, environ, start_response)
             except Exception as error:
                 answer = error_answer(call.protocol, as_aws_error(call, error))
@@ -2602,6 +2626,59 @@ class Front:
                 fault["count"] -= 1
                 message = fault.get("message", "Rate exceeded" if "Throttl" in fault["code"] else fault["code"])
                 raise AwsError(fault["code"], message, fault["status"])
+
+    def check_machine(self, call: Call, environ: Json, entry: Json) -> None:
+        """Refuses a machine what its role's policies do not allow."""
+        key = re.search(r"Credential=([^/]*)/", environ.get("HTTP_AUTHORIZATION", ""))
+        role = self.world.machines.get(key.group(1)) if key else None
+        if role is None:
+            return
+        entry["by"] = key.group(1)
+        name, _, logical_id = role.rpartition("/")
+        [stack] = [s for s in self.world.stacks if s.name == name and s.exists]
+        policies = stack.resources[logical_id].properties.get("Policies", [])
+        statements = [s for policy in policies for s in policy["PolicyDocument"]["Statement"]]
+        for action, resource, context in self.needed(call, statements):
+            if not permissions.allowed(statements, action, resource, context):
+                entry["denied"] = action
+                raise AwsError("AccessDenied", f"{role} is not allowed {action} on {resource}", 403)
+
+    def needed(self, call: Call, statements: list[Json]) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """What a machine must be allowed to do for one call."""
+        via = f"{call.service}.{call.region}.amazonaws.com"
+        key = next(
+            (r.attributes["Arn"] for s in self.world.stacks for r in s.resources.values() if r.type == "AWS::KMS::Key"),
+            "",
+        )
+        match call.service, call.action:
+            case "s3", "GetObject" | "PutObject":
+                bucket, name = call.parameters["Bucket"], call.parameters["Key"]
+                arn = f"arn:aws:s3:::{bucket}"
+                yield f"s3:{call.action}", f"{arn}/{name}", {}
+                if call.action == "PutObject":
+                    yield "kms:GenerateDataKey", key, {"kms:ViaService": via}
+                elif name in self.moto_objects(bucket):
+                    yield "kms:Decrypt", key, {"kms:ViaService": via}
+                else:
+                    # Who may not list learns nothing of what is missing.
+                    yield "s3:ListBucket", arn, {"s3:prefix": name}
+            case "cloudformation", "SignalResource":
+                stack = self.world.stack(Place(self.world.account, call.region), call.form["StackName"])
+                yield "cloudformation:SignalResource", stack.id, {}
+            case "ec2", "AttachVolume":
+                place = f"arn:aws:ec2:{call.region}:{self.world.account}"
+                for kind, name in (("volume", call.form["VolumeId"]), ("instance", call.form["InstanceId"])):
+                    context = {f"aws:ResourceTag/{k}": v for k, v in ec2_tags(self.world.account, call.region, name).items()}
+                    yield "ec2:AttachVolume", f"{place}:{kind}/{name}", context
+                yield "kms:CreateGrant", key, {"kms:ViaService": via, "kms:GrantIsForAWSResource": "true"}
+            case _:
+                yield f"{call.service}:{call.action}", "*", {}
+
+    def moto_objects(self, bucket: str) -> set[str]:
+        from moto.s3.models import FakeDeleteMarker, s3_backends
+
+        keys = s3_backends[self.world.account]["aws"].buckets[bucket].keys
+        return {name for name, object in keys.items() if not isinstance(object, FakeDeleteMarker)}
 
     def ask_moto(self, call: Call, environ: Json, start_response: Any) -> Iterable[bytes]:
         """moto's answer; its pages of HTML for what it cannot do become errors that a client can read."""
@@ -2625,6 +2702,12 @@ class Front:
         except (KeyError, TypeError, ValueError) as error:
             status, answer = 400, {"error": f"{type(error).__name__}: {error}"}
         return respond(start_response, status, "application/json", json.dumps(answer, default=str).encode())
+
+
+def ec2_tags(account: str, region: str, name: str) -> dict[str, str]:
+    from moto.ec2.models import ec2_backends
+
+    return {tag["key"]: tag["value"] for tag in ec2_backends[account][region].describe_tags({"resource-id": [name]})}
 
 
 def as_aws_error(call: Call, error: Exception) -> AwsError:
@@ -2695,6 +2778,27 @@ class Controls:
 
     def get_stacks(self, _: Json) -> Json:
         return [stack_report(stack) for stack in self.world.stacks]
+
+    def post_machines(self, given: Json) -> Json:
+        self.world.machines[given["key"]] = given["role"]
+        return {}
+
+    def get_machines(self, _: Json) -> Json:
+        from moto.ec2.models import ec2_backends
+
+        machines = []
+        for region, backend in ec2_backends[self.world.account].items():
+            for instance in backend.all_instances():
+                tags = ec2_tags(self.world.account, region, instance.id)
+                machines.append({"id": instance.id, "zone": instance.placement.zone, "tags": tags})
+        return machines
+
+    def get_signals(self, _: Json) -> Json:
+        return list(self.world.signals)
+
+    def delete_signals(self, _: Json) -> Json:
+        self.world.signals.clear()
+        return {}
 
     def post_reset(self, _: Json) -> Json:
         from moto.moto_api._internal.models import moto_api_backend
@@ -2779,15 +2883,16 @@ def answer_public_parameters() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="A mock of AWS for the tests of kaws up")
     parser.add_argument("--port", type=int, default=0, help="0 takes one that is free")
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--account", default="111122223333")
     arguments = parser.parse_args()
     # moto reads these when it is imported.
     os.environ["MOTO_ACCOUNT_ID"] = arguments.account
     os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-    serve(arguments.port, World(arguments.account))
+    serve(arguments.host, arguments.port, World(arguments.account))
 
 
-def serve(port: int, world: World) -> None:
+def serve(host: str, port: int, world: World) -> None:
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
@@ -2796,8 +2901,9 @@ def serve(port: int, world: World) -> None:
             """One line per request would drown what the mock has to say."""
 
     front = Front(world, DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", port, front, threaded=True, request_handler=Handler)
-    print(f"listening on 127.0.0.1:{server.server_port}", flush=True)
+    server = make_server(host, port, front, threaded=True, request_handler=Handler)
+    end_with_parent()
+    print(f"listening on {host}:{server.server_port}", flush=True)
     threading.Thread(target=warm_up, daemon=True).start()
     server.serve_forever()
 

@@ -47,19 +47,23 @@ fn flags_conflict_and_items_of_lists_do_not() {
     let flag =
         |n: u32| format!("initialise: {{apiServer: {{flags: {{max-requests-inflight: {n}}}}}}}\n");
     report("conflict-flag", &two(&flag(1), &flag(2)));
-    let list = |item: &str| {
+    let list = |item: &str, gate: &str| {
         format!(
-            "initialise: {{apiServer: {{flags: {{enable-admission-plugins: [{item}], feature-gates: {{{item}: true}}}}}}}}\n"
+            "initialise: {{apiServer: {{flags: {{enable-admission-plugins: [{item}], feature-gates: {{{gate}: true}}}}}}}}\n"
         )
     };
-    let run = two(&list("PodNodeSelector"), &list("EventRateLimit")).render();
+    let run = two(
+        &list("PodNodeSelector", "APIServerIdentity"),
+        &list("EventRateLimit", "APIResponseCompression"),
+    )
+    .render();
     let pod = &run.rendered.artifacts["nodes/controller/bundle/etc/kubernetes/manifests/kube-apiserver.yaml"];
     let text = String::from_utf8_lossy(&pod.bytes);
     assert!(
         text.contains("--enable-admission-plugins=EventRateLimit,NodeRestriction,PodNodeSelector"),
         "{text}"
     );
-    assert!(text.contains("--feature-gates=EventRateLimit=true,PodNodeSelector=true"));
+    assert!(text.contains("--feature-gates=APIResponseCompression=true,APIServerIdentity=true"));
 }
 
 #[test]

@@ -113,17 +113,22 @@ fn stacks_are_wired_as_they_say() {
 #[test]
 fn a_preference_decides_among_three() {
     let cluster = Cluster::small(
-        "plugins: {a: {}, b: {}, c: {}}\nprefer: {apiServer: {flags: {event-ttl2: c}}}\n",
+        "plugins: {a: {}, b: {}, c: {}}\nprefer: {apiServer: {flags: {max-requests-inflight: c}}}\n",
     );
     for (name, value) in [("a", 1), ("b", 2), ("c", 3)] {
         cluster.plugin(
             name,
-            &format!("initialise: {{apiServer: {{flags: {{event-ttl2: {value}}}}}}}\n"),
+            &format!("initialise: {{apiServer: {{flags: {{max-requests-inflight: {value}}}}}}}\n"),
         );
     }
     let run = cluster.render();
     assert_eq!(
-        run.rendered.model.entity(&["apiServer", "flags", "event-ttl2"]).unwrap().body.to_value(),
+        run.rendered
+            .model
+            .entity(&["apiServer", "flags", "max-requests-inflight"])
+            .unwrap()
+            .body
+            .to_value(),
         3
     );
     assert!(!cluster.codes().contains(&"merge/unused-prefer".to_owned()));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["name", "origin", "finding", "value", "schema"],
     &["config", "lock", "model"],
-    &["archive", "cloudformation", "kubernetes", "template", "order", "plugin", "port"],
+    &["archive", "cloudformation", "kubernetes", "pki", "template", "order", "plugin", "port"],
     &["pipeline", "builtin", "deploy"],
     &["load", "edit", "emit", "run", "kit", "aws", "local", "web", "causes", "resolve"],
     &["cli"],

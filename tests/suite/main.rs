@@ -31,6 +31,7 @@ mod settings_edges;
 mod updates;
 mod ups;
 mod users_plugin;
+mod would_boot;
 
 /// No file of tests is forgotten: each is a module above.
 #[test]

@@ -259,8 +259,10 @@ pub(super) const EDITS: &[Edit] = &[
         expected: &[
             expect("network/ApiBalancer", "remove", "api.scheme", "network"),
             expect("network/ApiPublicBalancer", "add", "api.scheme", "network"),
+            // The API server's certificate has the load balancer's name.
+            expect("control-plane/Group", "rolls", "api.scheme", "control-plane"),
         ],
-        rolls: &[],
+        rolls: &["control-plane"],
     },
     Edit {
         name: "volume-size",

@@ -368,3 +368,111 @@ fn a_fault_that_is_nowhere_is_a_mistake() {
     assert_eq!(wrong.code, 64);
     assert!(wrong.err.contains("no stack has that"), "{}", wrong.err);
 }
+
+/// Everything in a folder, as one text.
+fn everything(dir: &std::path::Path) -> String {
+    let mut all = String::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                all.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn no_secret_and_no_private_key_lies_or_is_printed_in_the_clear() {
+    use std::io::Write as _;
+    let cluster = Cluster::small("plugins: {datadog: {settings: {apiKey: {$secret: api-key}}}}\n");
+    let mut printed = String::new();
+    let mut run = |arguments: &[&str]| {
+        let output = cluster.kaws(arguments);
+        printed.push_str(&output.out);
+        printed.push_str(&output.err);
+        assert_eq!(output.code, 0, "{arguments:?}\n{}{}", output.out, output.err);
+    };
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_kaws"))
+        .args(["secret", "set", "datadog/api-key", "--cloud", "local", "--yes"])
+        .current_dir(cluster.path())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"canary-of-datadog").unwrap();
+    assert!(child.wait().unwrap().success());
+    for arguments in [
+        &["render"][..],
+        &["plan", "--cloud", "local", "--save", "plan.json"],
+        &["up", "--cloud", "local", "--yes"],
+        &["up", "--cloud", "local", "--yes", "--output", "json"],
+        &["pki", "status", "--cloud", "local"],
+        &["pki", "status", "--cloud", "local", "--output", "json"],
+        &["pki", "rotate", "leaves"],
+        &["up", "--cloud", "local", "--yes", "--render"],
+        &["secret", "list", "--cloud", "local"],
+        &["etcd", "backups", "--cloud", "local"],
+        &["explain", "pki.certificates.apiserver"],
+        &["kubeconfig", "--cloud", "local", "--to", "mine.kubeconfig"],
+        &["plan", "--cloud", "local"],
+    ] {
+        run(arguments);
+    }
+    // The one file that has a key was asked for, and is its owner's alone.
+    let kubeconfig = cluster.path().join("mine.kubeconfig");
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(&kubeconfig).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains("client-key-data: LS0t"));
+    std::fs::remove_file(kubeconfig).unwrap();
+    let lying = everything(cluster.path());
+    for word in ["PRIVATE KEY", "canary-of-datadog", "UFJJVkFURSBLRVk"] {
+        assert!(!lying.contains(word) && !printed.contains(word), "{word}");
+    }
+    // They are there all the same: encrypted, and public facts beside them.
+    assert!(lying.contains("CN=kube-apiserver"));
+}
+
+#[test]
+fn an_authority_rotates_in_three_steps_and_comments_stay() {
+    let cluster = Cluster::small("pki:\n  # raised every spring\n  leaves: 3 # by ana\n");
+    let text = || std::fs::read_to_string(cluster.path().join("cluster.yaml")).unwrap();
+    let rotate = |what: &str| {
+        let output = cluster.kaws(&["pki", "rotate", what]);
+        assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+        output.out
+    };
+    assert!(rotate("leaves").contains("pki.leaves is now 4"));
+    assert!(text().contains("  # raised every spring\n  leaves: 4 # by ana\n"), "{}", text());
+    assert!(rotate("etcd-ca").contains("step 1 of 3"));
+    assert!(text().contains("authorities: {etcd-ca: {"), "{}", text());
+    assert!(rotate("etcd-ca").contains("step 2 of 3"));
+    assert!(text().contains("signs: 2") && text().contains("leaves: 5 # by ana"), "{}", text());
+    assert!(rotate("etcd-ca").contains("step 3 of 3"));
+    assert!(text().contains("trusted: [2]"), "{}", text());
+    let output = cluster.kaws(&["pki", "rotate", "etcd-cas"]);
+    assert_eq!(output.code, 64);
+    assert!(output.err.contains("did you mean etcd-ca?"), "{}", output.err);
+}
+
+#[test]
+fn a_minor_of_kubernetes_is_not_left_out() {
+    let cluster = Cluster::small("kubernetesVersion: 1.34.10\n");
+    fine(&up(&cluster, &[]));
+    edit(&cluster, "1.34.10", "1.36.3");
+    let refused = up(&cluster, &["--render"]);
+    assert_eq!(refused.code, 1, "{}{}", refused.out, refused.err);
+    assert!(
+        refused.err.contains("fatal[deploy/skips-minor]: Kubernetes goes from 1.34.10 to 1.36.3"),
+        "{}",
+        refused.err
+    );
+    edit(&cluster, "1.36.3", "1.35.4");
+    fine(&up(&cluster, &["--render"]));
+}

@@ -51,7 +51,7 @@ fn it_works_as_it_stands() {
             .contains("Description=Acme host agent 4.2.0")
     );
     assert!(
-        text(&run, "nodes/worker/bundle/etc/kaws/assets.d/opt-acme-bin-acme-agent-a6bff669.yaml")
+        text(&run, "nodes/worker/bundle/etc/kaws/assets.d/opt-acme-bin-acme-agent-a6bff669")
             .contains("https://artifacts.acme.example/4.2.0/linux-amd64")
     );
     let stack = text(&run, "stacks/pool-general.yaml");

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
-
 use crate::archive::{Bundle, Entry};
+use crate::builtin::group::filled_texts;
 use crate::config::Group;
-use crate::model::{File, Model, Pin};
-use crate::origin::{Origin, SourceFile};
+use crate::model::{File, Model, Pin, placeholders};
+use crate::pki;
 use crate::plugin::Context;
-use crate::value::{Node, Style, write};
+use crate::value::Node;
 
 /// Entries by the entity they are made of: a file that 500 pools share is made once.
 #[derive(Default)]
@@ -38,22 +37,29 @@ impl Cache {
         entry
     }
 
-    /// Returns a YAML file that says `make` of an entity.
+    /// Returns a file with a line for each pair that `make` gives of an entity: what a shell reads with sed.
     fn list(
         &mut self,
         body: &Arc<Node>,
         part: &'static str,
-        make: impl FnOnce() -> Value,
+        make: impl FnOnce() -> Vec<(&'static str, String)>,
     ) -> Arc<Entry> {
         self.entry(body, part, || {
-            let origin = Origin::file_start(&SourceFile::new("bundle", ""));
-            (write(&Node::from_value(make(), &origin), &Style::plain()).into_bytes(), 0o644)
+            let lines: String =
+                make().iter().map(|(key, text)| format!("{key}={text}\n")).collect();
+            (lines.into_bytes(), 0o644)
         })
     }
 }
 
 /// Returns the bundle of a group.
-pub(super) fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut Cache) -> Bundle {
+pub(super) fn bundle(
+    cx: &Context<'_>,
+    model: &Model,
+    group: &Group,
+    files: &BTreeMap<String, pki::File>,
+    cache: &mut Cache,
+) -> Bundle {
     let mut bundle = Bundle::new();
     let key = group.key.as_str();
     for (path, entity) in model.entities(&["machines", key, "files"]) {
@@ -71,8 +77,13 @@ pub(super) fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut
         let body = &entity.body;
         text(&format!("etc/systemd/system/{name}"), body, &mut bundle, cache);
         let flag = |key: &str| body.get(key).and_then(Node::as_bool) == Some(true);
-        let make =
-            || json!({"name": name, "enabled": flag("enabled"), "required": flag("required")});
+        let make = || {
+            vec![
+                ("name", name.to_owned()),
+                ("enabled", flag("enabled").to_string()),
+                ("required", flag("required").to_string()),
+            ]
+        };
         bundle.insert(listed("units.d", name), cache.list(body, "unit", make));
     }
     for (name, entity) in model.entities(&["machines", key, "dropins"]) {
@@ -80,7 +91,24 @@ pub(super) fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut
         text(&format!("etc/systemd/system/{unit}.d/{file}"), &entity.body, &mut bundle, cache);
     }
     settings(model, key, &mut bundle, cache);
+    let pki = pki_map(model, group, files);
+    if !pki.is_empty() {
+        let entry = Entry { bytes: pki.into_bytes().into(), mode: 0o644 };
+        bundle.insert("etc/kaws/pki".to_owned(), Arc::new(entry));
+    }
     bundle
+}
+
+/// Returns which object each certificate and key is that the group's files name: `apiserver.crt=OBJECT`.
+fn pki_map(model: &Model, group: &Group, files: &BTreeMap<String, pki::File>) -> String {
+    let mut named: BTreeMap<&str, &str> = BTreeMap::new();
+    for (_, text) in filled_texts(model, &group.key) {
+        for (_, name) in placeholders(text).filter(|(word, _)| *word == "pki") {
+            let matching = files.iter().filter(|(file, _)| pki::matches(name, file));
+            named.extend(matching.map(|(name, file)| (name.as_str(), file.object.as_str())));
+        }
+    }
+    named.iter().map(|(name, object)| format!("{name}={object}\n")).collect()
 }
 
 /// Returns where the node's program reads of an entity. One file for each, so that what a plugin adds to
@@ -88,7 +116,7 @@ pub(super) fn bundle(cx: &Context<'_>, model: &Model, group: &Group, cache: &mut
 fn listed(folder: &str, name: &str) -> String {
     let slug = name.trim_start_matches('/').replace(['/', ' '], "-");
     // Different names can have one slug; their hashes differ.
-    format!("etc/kaws/{folder}/{slug}-{}.yaml", &crate::value::sha256(name.as_bytes())[..8])
+    format!("etc/kaws/{folder}/{slug}-{}", &crate::value::sha256(name.as_bytes())[..8])
 }
 
 /// Adds a unit or drop-in.
@@ -102,7 +130,9 @@ fn attributes(path: &str, body: &Arc<Node>, bundle: &mut Bundle, cache: &mut Cac
     let fill = body.get("fill").and_then(Node::as_bool) == Some(true);
     let owner = body.get("owner").and_then(Node::as_str).unwrap_or("root");
     if fill || owner != "root" {
-        let make = || json!({"path": path, "fill": fill, "owner": owner});
+        let make = || {
+            vec![("path", path.to_owned()), ("fill", fill.to_string()), ("owner", owner.to_owned())]
+        };
         bundle.insert(listed("files.d", path), cache.list(body, "attributes", make));
     }
 }
@@ -122,7 +152,7 @@ fn settings(model: &Model, group: &str, bundle: &mut Bundle, cache: &mut Cache) 
     }
     for (part, folder) in [("packages", "packages.d"), ("images", "images.d")] {
         for (name, entity) in model.entities(&["machines", group, part]) {
-            let entry = cache.list(&entity.body, "name", || json!({"name": name}));
+            let entry = cache.list(&entity.body, "name", || vec![("name", name.to_owned())]);
             bundle.insert(listed(folder, name), entry);
         }
     }
@@ -153,7 +183,7 @@ fn asset(
     path: &str,
     body: &Node,
     pin: &str,
-) -> Option<Value> {
+) -> Option<Vec<(&'static str, String)>> {
     let arch = group.arch.as_ref();
     let form: Pin = serde_json::from_value(model.entity(&["pins", pin])?.body.to_value()).ok()?;
     let file: File = serde_json::from_value(body.to_value()).ok()?;
@@ -161,10 +191,13 @@ fn asset(
     let name = crate::pipeline::lock_name(pin, &form.version, arch);
     let hash =
         cx.lock.pin(&name, Some(url)).map(|p| p.value.trim_start_matches("sha256:").to_owned());
-    let mut asset =
-        json!({"path": path, "url": url, "sha256": hash, "mode": file.mode, "owner": file.owner});
-    if let (Some(extract), Some(map)) = (form.extract, asset.as_object_mut()) {
-        map.insert("extract".to_owned(), extract.into());
-    }
+    let mut asset = vec![
+        ("path", path.to_owned()),
+        ("url", url.clone()),
+        ("sha256", hash.unwrap_or_default()),
+        ("mode", file.mode),
+        ("owner", file.owner),
+    ];
+    asset.extend(file.extract.or(form.extract).map(|name| ("extract", name)));
     Some(asset)
 }

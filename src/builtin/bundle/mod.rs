@@ -16,6 +16,7 @@ use crate::config::Group;
 use crate::finding::Outcome;
 use crate::model::Model;
 use crate::name::Name;
+use crate::pki;
 use crate::plugin::{Artifact, Artifacts, Context, Plugin, Rendering};
 
 /// The native part of the plugin.
@@ -26,8 +27,9 @@ impl Plugin for NodeBundle {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let mut made = Artifacts::new();
         let mut cache = Cache::default();
+        let files = pki::files(&pki::Requests::of(model, cx.config));
         let bundles: Vec<(&Group, Bundle)> =
-            cx.groups.iter().map(|g| (g, bundle(cx, model, g, &mut cache))).collect();
+            cx.groups.iter().map(|g| (g, bundle(cx, model, g, &files, &mut cache))).collect();
         let hashes = archive::hashes(&bundles.iter().map(|(_, bundle)| bundle).collect::<Vec<_>>());
         for ((group, _), hash) in bundles.iter().zip(&hashes) {
             let text = boot::user_data(cx, model, group, hash);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::config::Group;
+use crate::config::{Group, Role};
 use crate::model::{Model, placeholders};
 use crate::plugin::{Artifacts, Context};
 use crate::value::{Node, Path};
@@ -84,22 +84,33 @@ pub(in crate::builtin) fn user_data(
     }
 }
 
+/// Returns whether CloudFormation fills something into a group's user data.
+pub(in crate::builtin) fn has_variables(model: &Model, group: &Group) -> bool {
+    group.role == Role::Etcd || !outputs_of(model, group).is_empty()
+}
+
 /// Returns the outputs that a group's files and units have filled in, sorted.
 pub(in crate::builtin) fn outputs_of(model: &Model, group: &Group) -> Vec<String> {
-    let mut names = Vec::new();
-    for part in ["files", "units", "dropins"] {
-        for (_, entity) in model.entities(&["machines", &group.key, part]) {
-            if entity.body.get("fill").and_then(Node::as_bool) == Some(true) {
-                let content = entity.body.get("content").and_then(Node::as_str).unwrap_or_default();
-                names.extend(
-                    placeholders(content)
-                        .filter(|(word, _)| *word == "output")
-                        .map(|(_, name)| name.to_owned()),
-                );
-            }
-        }
-    }
+    let mut names: Vec<String> = filled_texts(model, &group.key)
+        .flat_map(|(_, text)| placeholders(text))
+        .filter(|(word, _)| *word == "output")
+        .map(|(_, name)| name.to_owned())
+        .collect();
     names.sort();
     names.dedup();
     names
+}
+
+/// Returns the texts of a group's files and units that its machines fill in, each with its path.
+pub(in crate::builtin) fn filled_texts<'m>(
+    model: &'m Model,
+    group: &'m str,
+) -> impl Iterator<Item = (Path, &'m str)> {
+    ["files", "units", "dropins"].into_iter().flat_map(move |part| {
+        model.entities(&["machines", group, part]).filter_map(move |(name, entity)| {
+            let filled = entity.body.get("fill").and_then(Node::as_bool) == Some(true);
+            let content = entity.body.get("content").and_then(Node::as_str).filter(|_| filled)?;
+            Some((Path::of(["machines", group, part, name]), content))
+        })
+    })
 }

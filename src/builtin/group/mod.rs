@@ -4,7 +4,9 @@
 mod launch;
 mod role;
 
-pub(super) use launch::{Launch, launch_template, outputs_of, user_data};
+pub(super) use launch::{
+    Launch, filled_texts, has_variables, launch_template, outputs_of, user_data,
+};
 pub(super) use role::{for_existing, profile, role};
 
 use serde_json::{Value, json};

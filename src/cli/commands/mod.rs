@@ -1,8 +1,11 @@
 //! One command a module: arguments in, one call of the library, a report out.
 
 mod destroy;
+mod etcd;
 mod init;
+mod kubeconfig;
 mod lock;
+mod pki;
 mod plan;
 mod plugin;
 mod render;
@@ -32,6 +35,9 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Destroy(arguments) => destroy::run(common, arguments),
         Command::Lock(arguments) => lock::run(common, arguments),
         Command::Secret(command) => secret::run(common, command),
+        Command::Kubeconfig { cloud, to } => kubeconfig::run(common, cloud, to.as_ref()),
+        Command::Pki(command) => pki::run(common, command),
+        Command::Etcd(command) => etcd::run(common, command),
         Command::Explain { what } => super::explain::run(what, common),
         Command::Plugin(PluginCommand::List { all }) => plugin::list(common, *all),
         Command::Plugin(PluginCommand::Info { name, path }) => {

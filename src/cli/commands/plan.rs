@@ -100,8 +100,9 @@ fn against_tree(common: &Common, base: &Path) -> Result<(Plan, Tree), Exit> {
     let files =
         artifacts.iter().map(|(p, a)| (p.clone(), std::sync::Arc::clone(&a.bytes))).collect();
     let tree = Tree::read(&run.manifest, files).map_err(|error| fail(&error.into()))?;
-    let (manifest, files) = emit::read(base).map_err(|error| super::unwritable(&error))?;
+    let (manifest, mut files) = emit::read(base).map_err(|error| super::unwritable(&error))?;
     let old = Tree::read(&manifest, files.clone()).map_err(|error| fail(&error.into()))?;
+    files.insert(emit::MANIFEST.to_owned(), manifest.into_bytes().into());
     let mut there = as_deployed(&old);
     // Which secrets are set nobody knows without an account.
     there.secrets = tree.secrets.iter().cloned().collect();

@@ -258,7 +258,7 @@ fn done(common: &Common, file: &Path, arguments: &UpArguments, session: &Session
     let cluster = &session.tree.cluster;
     let local = session.cloud.is_local();
     if common.output == Output::Json {
-        let done = json!({"done": true, "cluster": cluster.name, "endpoint": format!("https://{}:6443", cluster.endpoint), "cloud": session.cloud.name()});
+        let done = json!({"done": true, "cluster": cluster.name, "endpoint": format!("https://{}", cluster.api), "cloud": session.cloud.name()});
         say(&done.to_string());
         return;
     }
@@ -270,10 +270,7 @@ fn done(common: &Common, file: &Path, arguments: &UpArguments, session: &Session
             cluster.name,
             live.elapsed()
         ));
-        say(&format!(
-            "  endpoint   https://{}:6443  (local: nothing answers there)",
-            cluster.endpoint
-        ));
+        say(&format!("  endpoint   https://{}  (local: nothing answers there)", cluster.api));
         say("Next");
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         say(&format!("  change {name}, then see what that would do, and why:"));
@@ -281,6 +278,6 @@ fn done(common: &Common, file: &Path, arguments: &UpArguments, session: &Session
         say(&format!("    {}", arguments.cloud.same("destroy", file)));
     } else {
         say(&format!("{} is deployed: {count} stacks complete, {}.", cluster.name, live.elapsed()));
-        say(&format!("  endpoint   https://{}:6443", cluster.endpoint));
+        say(&format!("  endpoint   https://{}", cluster.api));
     }
 }

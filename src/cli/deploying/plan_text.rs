@@ -33,6 +33,10 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.push(String::new());
         block(stack, &mut out);
     }
+    if !plan.addons.is_empty() {
+        out.push(String::new());
+        addons(plan, &mut out);
+    }
     let idle: Vec<&str> = named(plan, |s| s.action == StackAction::None);
     if !idle.is_empty() {
         out.push(String::new());
@@ -45,6 +49,23 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.extend(wrapped(&summary(plan), ""));
     }
     out.join("\n")
+}
+
+/// What controllers apply by themselves: no machine is replaced for it.
+fn addons(plan: &Plan, out: &mut Vec<String>) {
+    out.push(format!("{:15} applied by the controllers; no node rolls", "add-ons"));
+    for (change, sign) in [("new", "+"), ("changed", "~"), ("gone", "-"), ("stays", "=")] {
+        let of = plan.addons.iter().filter(|a| a.change == change);
+        let names: Vec<&str> = of.map(|a| a.name.as_str()).collect();
+        if !names.is_empty() {
+            let word = match change {
+                "gone" => "uninstalled",
+                "stays" => "no longer rendered, and stays",
+                other => other,
+            };
+            out.extend(wrapped(&format!("{sign} {}   {word}", names.join(", ")), "  "));
+        }
+    }
 }
 
 fn base(plan: &Plan) -> String {
@@ -274,7 +295,10 @@ fn properties(plan: &ResourcePlan, out: &mut Vec<String>) {
 }
 
 fn facts(plan: &Plan, tree: &Tree, out: &mut Vec<String>) {
-    out.extend(headed("Order", &order(plan, tree)));
+    let order = order(plan, tree);
+    if !order.is_empty() {
+        out.extend(headed("Order", &order));
+    }
     let nodes: Vec<&Nodes> = plan.stacks.iter().filter_map(|s| s.nodes.as_ref()).collect();
     let rolled: u64 = nodes.iter().map(|n| n.rolls).sum();
     if !nodes.is_empty() {
@@ -353,6 +377,12 @@ fn summary(plan: &Plan) -> String {
         + counts.replace
         + counts.remove
         + counts.refused;
+    if total == 0 && !plan.addons.is_empty() {
+        let (count, word) =
+            (plan.addons.len(), if plan.addons.len() == 1 { "changes" } else { "change" });
+        let noun = if count == 1 { "add-on" } else { "add-ons" };
+        return format!("{count} {noun} {word}, and no stack.");
+    }
     let stacks = plan
         .stacks
         .iter()

@@ -243,6 +243,7 @@ pub(in crate::cli) fn fail(error: &Error) -> Exit {
         Error::DataAtRisk(_) => "deploy/data-at-risk",
         Error::NoSecret(_) => "deploy/no-secret",
         Error::Unsupported { .. } => "deploy/unsupported",
+        Error::SkipsMinor { .. } => "deploy/skips-minor",
         Error::StillUsed { .. } => "deploy/still-used",
         Error::NothingToRemove(_) => "deploy/nothing-to-remove",
         Error::Leftovers(_) => "deploy/leftovers",
@@ -310,6 +311,10 @@ fn advice(error: &Error) -> Vec<String> {
             "put the setting back; what must be made anew needs another name, and its data moved"
                 .to_owned(),
         ),
+        Error::SkipsMinor { .. } => one(
+            "deploy the minors between first; a minor is taken back by restoring etcd in a cluster of its own".to_owned(),
+        ),
+        Error::NotMinted(_) => one("kaws up mints what is missing".to_owned()),
         Error::StillUsed { consumer, .. } => {
             one(format!("it is no longer rendered: kaws up --remove {consumer}"))
         }

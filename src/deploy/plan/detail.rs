@@ -101,7 +101,7 @@ fn fetched(path: &str, before: Option<&str>, after: Option<&str>) -> Option<Stri
 }
 
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
-    text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": "))
+    text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('='))
 }
 
 /// The group and the hash that a machine's user data names.
@@ -113,9 +113,9 @@ fn bundle(value: &Option<serde_json::Value>) -> Option<(String, String)> {
 }
 
 fn name(text: &str) -> Option<(String, String)> {
-    let line = text.lines().find_map(|l| l.trim().strip_prefix("KAWS_BUNDLE="))?;
-    let (group, hash) = line.strip_prefix("nodes/")?.split_once('/')?;
-    Some((group.to_owned(), hash.trim_end_matches(".tar.gz").to_owned()))
+    let (_, rest) = text.split_once("KAWS_BUNDLE=nodes/")?;
+    let (group, rest) = rest.split_once('/')?;
+    Some((group.to_owned(), rest.split_once(".tar.gz")?.0.to_owned()))
 }
 
 /// What differs between two texts: the one line that does, or how many.

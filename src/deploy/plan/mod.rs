@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use super::addons::AddonChange;
 use super::assets;
 use super::error::Error;
 use super::record::{Deployment, Record};
@@ -127,6 +128,8 @@ pub struct Plan {
     pub causes: Vec<Cause>,
     /// Every stack, in the order of deployment; what is deleted comes last.
     pub stacks: Vec<StackPlan>,
+    /// What controllers apply anew, or delete.
+    pub addons: Vec<AddonChange>,
     /// Bundles to upload.
     pub upload: Upload,
     /// Secrets that machines will read and that are not set.
@@ -228,6 +231,7 @@ pub struct Wanted<'a> {
 /// Templates that cannot be worked out; a stack to remove that is not there.
 pub fn plan(cloud: &str, wanted: Wanted<'_>, deployed: &Deployed) -> Result<Plan, Error> {
     let tree = wanted.tree;
+    one_minor(tree, deployed.last.as_ref())?;
     let mut stacks: Vec<StackPlan> = Vec::new();
     let mut unsure = compare::Unsure::new();
     for stack in tree.order() {
@@ -254,6 +258,7 @@ pub fn plan(cloud: &str, wanted: Wanted<'_>, deployed: &Deployed) -> Result<Plan
     let upload = Upload { bundles: new.len(), bytes: assets::size(tree, &new) };
     let missing_secrets =
         tree.secrets.iter().filter(|s| !deployed.secrets.contains(*s)).cloned().collect();
+    let addons = super::addons::changes(tree, deployed.last.as_ref());
     let mut plan = Plan {
         cluster: tree.cluster.name.clone(),
         region: tree.cluster.region.clone(),
@@ -262,12 +267,27 @@ pub fn plan(cloud: &str, wanted: Wanted<'_>, deployed: &Deployed) -> Result<Plan
         base: deployed.last.as_ref().map(|last| base(&last.record)),
         causes,
         stacks,
+        addons,
         upload,
         missing_secrets,
         digest: String::new(),
     };
     plan.digest = digest(&plan, tree);
     Ok(plan)
+}
+
+/// Components of Kubernetes work with those of the minor before, and with no other older ones; what etcd
+/// holds is not read by older ones at all.
+fn one_minor(tree: &Tree, last: Option<&Deployment>) -> Result<(), Error> {
+    let minor = |version: &str| version.split('.').nth(1).and_then(|m| m.parse::<u32>().ok());
+    let Some(from) = last.and_then(Deployment::kubernetes) else { return Ok(()) };
+    let to = tree.cluster.kubernetes.clone();
+    match (minor(&from), minor(&to)) {
+        (Some(before), Some(after)) if after > before + 1 || after < before => {
+            Err(Error::SkipsMinor { from, to })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The stacks that use an output which `producer` drops; one that is no longer rendered, and stays, would
@@ -362,6 +382,7 @@ impl Plan {
             base: None,
             causes: Vec::new(),
             stacks: Vec::new(),
+            addons: Vec::new(),
             upload: Upload::default(),
             missing_secrets: Vec::new(),
             digest: String::new(),
@@ -371,7 +392,11 @@ impl Plan {
     /// Returns whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.stacks.iter().all(|s| matches!(s.action, StackAction::None | StackAction::Leave))
+        self.addons.is_empty()
+            && self
+                .stacks
+                .iter()
+                .all(|s| matches!(s.action, StackAction::None | StackAction::Leave))
     }
 
     /// Returns what a stack was planned to become.

@@ -19,6 +19,9 @@ pub struct File {
     /// A pin of the plugin's manifest: the node downloads it and checks its hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<String>,
+    /// The file to take out of the archive that the pin is, by its name without folders; by default the pin's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extract: Option<String>,
     /// A file in the plugin's files/ (declared plugins).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
@@ -109,7 +112,7 @@ pub struct Pin {
     pub version: String,
     /// Where it is downloaded from, by architecture.
     pub url: BTreeMap<String, String>,
-    /// The file to take out of the archive that is downloaded.
+    /// The file to take out of the archive that is downloaded, by its name without folders.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extract: Option<String>,
 }

@@ -17,7 +17,8 @@ pub use addon::Release;
 use api_server::{Admission, AuditRule, AuthorizationWebhook, Encryption, Jwt};
 pub use aws::Rule;
 use aws::{Output, Parameter, Resource, Statement};
-use identity::{Authority, Certificate, SecretName};
+use identity::SecretName;
+pub use identity::{Authority, Certificate, Key, KeyKind};
 use machine::{DropIn, Unit};
 pub use machine::{File, HostVolume, Pin};
 use stage::Check;
@@ -56,6 +57,8 @@ pub enum Kind {
     HostVolume,
     /// An issuer of tokens.
     Jwt,
+    /// A key or token.
+    Key,
     /// A setting of the kubelet.
     KubeletSetting,
     /// A managed policy.
@@ -123,6 +126,7 @@ impl Kind {
             Self::File => of::<File>(),
             Self::HostVolume => of::<HostVolume>(),
             Self::Jwt => of::<Jwt>(),
+            Self::Key => of::<Key>(),
             Self::ManagedPolicy => {
                 json!({"title": "a managed policy", "type": ["string", "object"],
                 "description": "Its ARN, or a CloudFormation function or $output that gives it."})

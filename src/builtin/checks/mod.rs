@@ -1,0 +1,56 @@
+//! Whether what is rendered would come up: flags that a component takes, settings that go together, and the
+//! list of what a machine needs to boot. Each finding names who set what.
+//!
+//! Not here: AWS's limits (`limits`), and what is unwise but works (`policy`).
+
+mod boot;
+mod combinations;
+mod flags;
+
+pub(super) use boot::boot;
+pub(super) use combinations::combinations;
+pub(super) use flags::flags;
+
+use crate::finding::Finding;
+use crate::model::{Branch, Entity, Model};
+use crate::value::Node;
+
+/// A component's name, by the part of the model that its flags are in.
+pub(super) const COMPONENTS: [(&str, &str); 3] = [
+    ("apiServer", "kube-apiserver"),
+    ("controllerManager", "kube-controller-manager"),
+    ("scheduler", "kube-scheduler"),
+];
+
+/// Returns a finding about an entity: where it is written, and by whom.
+pub(super) fn about(finding: Finding, path: &[&str], entity: &Entity) -> Finding {
+    let owners = entity.owner_names().join(", ");
+    let at = entity.body.key_origin().clone();
+    let subject = path.join(".");
+    let finding = finding.at(&at).about(subject);
+    match crate::name::Name::new(owners.split(", ").next().unwrap_or_default()) {
+        Some(name) => finding.by(&name),
+        None => finding,
+    }
+}
+
+/// Returns the first entity that sets a flag: the flag's own, or the first of its items.
+pub(super) fn setter<'m>(model: &'m Model, section: &str, flag: &str) -> Option<&'m Entity> {
+    match model.branch(&[section, "flags", flag])? {
+        Branch::Leaf(entity) => Some(entity),
+        Branch::Map(_) => model.entities(&[section, "flags", flag]).next().map(|(_, e)| e),
+    }
+}
+
+/// Returns a scalar flag's value as text.
+pub(super) fn text(model: &Model, section: &str, flag: &str) -> Option<String> {
+    match model.branch(&[section, "flags", flag])? {
+        Branch::Leaf(entity) => Some(shown(&entity.body)),
+        Branch::Map(_) => None,
+    }
+}
+
+/// Returns a value as it stands on a command line.
+pub(super) fn shown(body: &Node) -> String {
+    body.as_str().map_or_else(|| body.to_value().to_string(), str::to_owned)
+}
