@@ -8,6 +8,11 @@ use crate::port::{Answer, CloudError, ErrorKind, Request, Response, Web};
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// The largest answer that is read, in bytes: an index of charts can be long, a gigabyte is none.
 const LARGEST: usize = 64 * 1024 * 1024;
+/// How long to wait before what only reads is asked again. A mirror under load breaks off one connection in many.
+const PAUSES: [std::time::Duration; 2] =
+    [std::time::Duration::from_millis(500), std::time::Duration::from_secs(2)];
+/// What a server answers that can do it in a moment.
+const LATER: [u16; 4] = [429, 502, 503, 504];
 
 /// The web.
 #[derive(Debug, Default)]
@@ -35,15 +40,8 @@ impl Http {
         let client = client.map_err(|error| failed(url, &error))?;
         Ok(self.client.get_or_init(|| client))
     }
-}
 
-#[async_trait]
-impl Web for Http {
-    async fn send(&self, request: &Request) -> Answer<Response> {
-        self.send_with(request, &[]).await
-    }
-
-    async fn send_with(&self, request: &Request, headers: &[(&str, String)]) -> Answer<Response> {
+    async fn once(&self, request: &Request, headers: &[(&str, String)]) -> Answer<Response> {
         let url = request.url.as_str();
         let method = request.method.parse().map_err(|_| {
             let text = format!("{} is no method", request.method);
@@ -72,5 +70,68 @@ impl Web for Http {
             }
         }
         Ok(Response { status, headers, body })
+    }
+}
+
+#[async_trait]
+impl Web for Http {
+    async fn send(&self, request: &Request) -> Answer<Response> {
+        self.send_with(request, &[]).await
+    }
+
+    async fn send_with(&self, request: &Request, headers: &[(&str, String)]) -> Answer<Response> {
+        let again = if request.method == "GET" { &PAUSES[..] } else { &[] };
+        for pause in again {
+            match self.once(request, headers).await {
+                Ok(answer) if LATER.contains(&answer.status) => {}
+                Err(error) if error.kind == ErrorKind::Unavailable => {}
+                settled => return settled,
+            }
+            tokio::time::sleep(*pause).await;
+        }
+        self.once(request, headers).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::*;
+
+    /// Answers one connection after the other; an empty answer breaks off. Returns the address.
+    fn server(answers: Vec<&'static str>) -> (String, std::thread::JoinHandle<usize>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        let thread = std::thread::spawn(move || {
+            let mut count = 0;
+            for answer in answers {
+                let (mut connection, _) = listener.accept().unwrap();
+                let _ = connection.read(&mut [0; 4096]).unwrap();
+                connection.write_all(answer.as_bytes()).unwrap();
+                count += 1;
+            }
+            count
+        });
+        (address, thread)
+    }
+
+    const BUSY: &str = "HTTP/1.1 503 Busy\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    const GOOD: &str = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\ngood";
+
+    #[tokio::test]
+    async fn what_only_reads_is_asked_again() {
+        let (address, served) = server(vec!["", BUSY, GOOD]);
+        let answer = Http::default().send(&Request::get(&address)).await.unwrap();
+        assert_eq!((answer.status, answer.body), (200, b"good".to_vec()));
+        assert_eq!(served.join().unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn what_writes_is_asked_once() {
+        let (address, served) = server(vec![BUSY]);
+        let request = Request { method: "POST".to_owned(), ..Request::get(&address) };
+        assert_eq!(Http::default().send(&request).await.unwrap().status, 503);
+        assert_eq!(served.join().unwrap(), 1);
     }
 }
