@@ -9,15 +9,14 @@ host with a certificate made for it. DIR/world.json says what there is:
      "programs": {"etcd": "/path", ...}}    bytes of programs; one that is not named is a script that does nothing
 
 Every download has a checksum beside it (.sha256, .sha256sum), archives are made of the programs that belong in them,
-and the same path always gives the same bytes. DIR/digests.json has the digests of the charts, by NAME/VERSION. `wrong` in world.json lists paths whose bytes are not what their
-checksum says.
+and the same path always gives the same bytes. DIR/digests.json has the digests of the charts, by NAME/VERSION.
+`wrong` in world.json lists paths whose bytes are not what their checksum says.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import functools
 import gzip
 import hashlib
 import io
@@ -49,6 +48,8 @@ class Authority:
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
+        self.lock = threading.Lock()
+        self.contexts: dict[str, ssl.SSLContext] = {}
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "the internet of the tests")])
         self.certificate = self.sign(self.name, self.key, x509.BasicConstraints(ca=True, path_length=None), [])
@@ -70,8 +71,14 @@ class Authority:
             builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(n) for n in names]), False)
         return builder.sign(self.key, hashes.SHA256())
 
-    @functools.cache
     def context(self, host: str) -> ssl.SSLContext:
+        """One at a time: two that write the same file would mix a certificate with another's key."""
+        with self.lock:
+            if host not in self.contexts:
+                self.contexts[host] = self.made(host)
+            return self.contexts[host]
+
+    def made(self, host: str) -> ssl.SSLContext:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:60])])
         certificate = self.sign(subject, key, x509.BasicConstraints(ca=False, path_length=None), [host])

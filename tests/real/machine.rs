@@ -282,7 +282,7 @@ fn seed(world: &World, folder: &Path, seat: &Seat) {
     }
     let authority = std::fs::read(world.dir.path().join("internet/ca.crt")).unwrap();
     put("/etc/kaws-tests/ca.crt", &authority, 0o644);
-    let programs = root().join(".tools/go");
+    let programs = crate::world::kubernetes().0;
     put("/etc/kaws-tests/programs", programs.to_str().unwrap().as_bytes(), 0o644);
     put("/etc/hosts", world.hosts(5).as_bytes(), 0o644);
 }

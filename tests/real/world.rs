@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -60,6 +60,24 @@ pub fn built(name: &str) -> String {
     path.display().to_string()
 }
 
+/// The folder with Kubernetes' programs, and the file that says their version: the default's, or with KAWS_TESTS=oldest
+/// those of the oldest release that kaws renders.
+pub fn kubernetes() -> (PathBuf, PathBuf) {
+    let (programs, module) = match std::env::var("KAWS_TESTS").as_deref() {
+        Ok("oldest") => (".tools/go/oldest", "tests/real/go/kubernetes-oldest/go.mod"),
+        Ok(other) => panic!("KAWS_TESTS={other}: there is only `oldest`"),
+        Err(_) => (".tools/go", "tests/real/go/kubernetes/go.mod"),
+    };
+    (root().join(programs), root().join(module))
+}
+
+/// The version of Kubernetes' programs.
+pub fn kubernetes_version() -> String {
+    let text = std::fs::read_to_string(kubernetes().1).unwrap();
+    let version = text.lines().find_map(|l| l.strip_prefix("require k8s.io/kubernetes v"));
+    version.expect("go.mod names Kubernetes").trim().to_owned()
+}
+
 /// Waits until something is there.
 pub fn until<T>(seconds: u64, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
@@ -101,6 +119,9 @@ impl World {
             assert!(text.contains(from), "{from}");
             text = text.replacen(from, to, 1);
         }
+        // What runs is what is asked for.
+        let asked = text.lines().find(|l| l.starts_with("kubernetesVersion: ")).unwrap().to_owned();
+        text = text.replace(&asked, &format!("kubernetesVersion: {}", kubernetes_version()));
         text.push_str(plugins);
         std::fs::write(dir.path().join("cluster/cluster.yaml"), &text).unwrap();
         let probe = root().join("tests/plugins/probe");
@@ -161,7 +182,7 @@ impl World {
             self.charts().iter().map(|(name, version)| json!([name, version])).collect();
         let said = json!({"charts": charts, "programs": {
             "etcd": etcd, "etcdctl": built("etcdctl"), "etcdutl": built("etcdutl"), "helm": built("helm"),
-            "kubectl": built("kubectl"), "kubelet": program("static_pods.py"), "containerd": program("stands_by.py")}});
+            "kubectl": kubernetes().0.join("kubectl"), "kubelet": program("static_pods.py"), "containerd": program("stands_by.py")}});
         self.tell_internet(&said);
     }
 
@@ -261,10 +282,6 @@ impl World {
     /// Runs the command, and expects it to be done.
     pub fn kaws(&self, arguments: &[&str]) -> String {
         fine(&mut self.command(arguments))
-    }
-
-    pub fn kaws_says(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
     }
 
     pub fn set_secret(&self, name: &str, value: &str) {
