@@ -12,6 +12,9 @@ use crate::value::{Node, Path};
 /// The folder of its configuration files.
 const FOLDER: &str = "/etc/kubernetes/apiserver";
 
+/// What anybody may ask for: load balancers ask for health, and have no name.
+pub(super) const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
+
 /// The native part of the plugin.
 #[derive(Debug)]
 pub(super) struct ApiServer;
@@ -37,8 +40,8 @@ impl Plugin for ApiServer {
             .put(cx, model, &mut out);
         // What keeps a component from starting is said before anything is made of it.
         let mut findings = Findings::new();
-        super::checks::flags(model, cx.config.kubernetes_minor(), &mut findings);
-        super::checks::combinations(model, &mut findings);
+        super::checks::flags(cx, model, &mut findings);
+        super::checks::combinations(cx, model, &mut findings);
         Outcome { value: out, findings }
     }
 }
@@ -55,10 +58,9 @@ fn volume(name: &str, path: &str, read_only: bool, kind: &str) -> (String, HostV
     )
 }
 
-/// Health is for everybody, as load balancers ask for it; everything else is for those who say who they are.
+/// Health is for everybody; everything else is for those who say who they are.
 fn authentication(cx: &Context<'_>, model: &Model, out: &mut Rendering) {
-    let paths = ["/healthz", "/livez", "/readyz"];
-    let conditions: Vec<Value> = paths.iter().map(|p| json!({"path": p})).collect();
+    let conditions: Vec<Value> = HEALTH.iter().map(|p| json!({"path": p})).collect();
     let jwt: Vec<Value> = bodies(model, &["apiServer", "authentication", "jwt"])
         .into_iter()
         .map(|(_, body)| body)

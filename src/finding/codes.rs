@@ -29,12 +29,24 @@ pub const CODES: &[Code] = &[
         "A member of etcd serves and dials with the same certificate, and needs both usages.",
     ),
     code(
+        "boot/config-version",
+        "A component does not read a configuration file of this version, and does not start.",
+    ),
+    code(
+        "boot/containerd",
+        "The kubelet counts what pods use in groups of systemd, and containerd must too.",
+    ),
+    code(
         "boot/dns-address",
         "The service of names has another address than kubelets tell pods. Both are the tenth address of network.serviceCIDR.",
     ),
     code(
         "boot/key-of-another-role",
         "A file names a key or certificate that the machine's role may not read. The machine would not come up; add the role to the request, or put the file elsewhere.",
+    ),
+    code(
+        "boot/kubeconfig",
+        "Controllers ask the API server beside them, and other machines ask for it by the cluster's endpoint: nothing else is in its certificate, and always reached.",
     ),
     code(
         "boot/kubelet",
@@ -47,6 +59,10 @@ pub const CODES: &[Code] = &[
     code(
         "boot/no-bootstrap",
         "Nodes join with a bootstrap token and the bindings in manifests.bootstrap-rbac. They must be there, in the phase base.",
+    ),
+    code(
+        "boot/no-cloud-controller",
+        "Nodes register with a taint that the cloud controller takes away. Without one in the phase cloud, nothing is placed on them.",
     ),
     code(
         "boot/no-pod-network",
@@ -68,6 +84,19 @@ pub const CODES: &[Code] = &[
         "boot/security-group",
         "The cloud controller finds a machine's security group by the cluster's tag, and refuses machines that have several such groups, or none.",
     ),
+    code(
+        "boot/signals",
+        "CloudFormation waits for a signal of each machine. It must wait for as many as there are machines, long enough, and when it rolls them too.",
+    ),
+    code(
+        "boot/subnet-tags",
+        "The cloud controller finds the subnets of load balancers by their tags. One without is not used.",
+    ),
+    code(
+        "boot/target-group",
+        "Load balancers ask the API server for its health, without a name, on the port that it listens on. What they ask and whom they reach must fit.",
+    ),
+    code("boot/unit", "systemd refuses the unit, or leaves a line of it out."),
     code(
         "boot/unknown-authority",
         "A certificate is to be signed by an authority that no plugin has.",
@@ -223,6 +252,10 @@ pub const CODES: &[Code] = &[
         "The component still takes the flag, and will not for ever. The note says what it says itself.",
     ),
     code("flags/disagree", "Two components must have the same value and have different ones."),
+    code(
+        "flags/encryption",
+        "kube-apiserver refuses a rule of encryption: it would hide another, names no resource, or its key has the wrong length.",
+    ),
     code(
         "flags/gate",
         "The component does not start with a feature gate that it does not know, or with one that is locked to another value.",

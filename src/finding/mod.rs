@@ -179,13 +179,18 @@ impl Findings {
         self.0.retain(keep);
     }
 
-    /// Sorts by place, fatal ones first, so that the order of plugins found never shows.
+    /// Sorts by place, fatal ones first, so that the order of plugins found never shows; and drops what says
+    /// the same of the same place, as of one unit on machines of several groups.
     pub fn sort(&mut self) {
         self.0.sort_by(|a, b| {
             (b.severity, &a.origin, &a.code, &a.message)
                 .cmp(&(a.severity, &b.origin, &b.code, &b.message))
         });
-        self.0.dedup();
+        self.0.dedup_by(|next, kept| {
+            let placed = next.origin.is_some() && next.subject != kept.subject;
+            let alike = placed.then(|| Finding { subject: kept.subject.clone(), ..next.clone() });
+            alike.as_ref().unwrap_or(next) == kept
+        });
     }
 }
 

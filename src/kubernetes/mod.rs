@@ -179,6 +179,92 @@ pub fn gates() -> impl Iterator<Item = &'static str> {
     TABLES.gates.keys().map(String::as_str)
 }
 
+/// The groups of kube-apiserver's own APIs, and the first minor that has each (modules k8s.io/api,
+/// apiextensions-apiserver and kube-aggregator of 1.34 to 1.37).
+const API_GROUPS: [(&str, u32); 26] = [
+    ("admission.k8s.io", 34),
+    ("admissionregistration.k8s.io", 34),
+    ("apiextensions.k8s.io", 34),
+    ("apiregistration.k8s.io", 34),
+    ("apps", 34),
+    ("authentication.k8s.io", 34),
+    ("authorization.k8s.io", 34),
+    ("autoscaling", 34),
+    ("batch", 34),
+    ("certificates.k8s.io", 34),
+    ("coordination.k8s.io", 34),
+    ("discovery.k8s.io", 34),
+    ("events.k8s.io", 34),
+    ("extensions", 34),
+    ("flowcontrol.apiserver.k8s.io", 34),
+    ("imagepolicy.k8s.io", 34),
+    ("internal.apiserver.k8s.io", 34),
+    ("lifecycle.k8s.io", 37),
+    ("networking.k8s.io", 34),
+    ("node.k8s.io", 34),
+    ("policy", 34),
+    ("rbac.authorization.k8s.io", 34),
+    ("resource.k8s.io", 34),
+    ("scheduling.k8s.io", 34),
+    ("storage.k8s.io", 34),
+    ("storagemigration.k8s.io", 34),
+];
+
+/// Kinds of configuration files, and the versions that components read; the first is the one to write. The same in
+/// 1.34 to 1.37 (modules k8s.io/apiserver, kube-scheduler, kubelet, kube-proxy and pod-security-admission).
+const CONFIG_VERSIONS: [(&str, &[&str]); 10] = [
+    ("AdmissionConfiguration", &["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"]),
+    (
+        "AuthenticationConfiguration",
+        &[
+            "apiserver.config.k8s.io/v1",
+            "apiserver.config.k8s.io/v1beta1",
+            "apiserver.config.k8s.io/v1alpha1",
+        ],
+    ),
+    (
+        "AuthorizationConfiguration",
+        &[
+            "apiserver.config.k8s.io/v1",
+            "apiserver.config.k8s.io/v1beta1",
+            "apiserver.config.k8s.io/v1alpha1",
+        ],
+    ),
+    (
+        "CredentialProviderConfig",
+        &[
+            "kubelet.config.k8s.io/v1",
+            "kubelet.config.k8s.io/v1beta1",
+            "kubelet.config.k8s.io/v1alpha1",
+        ],
+    ),
+    ("EncryptionConfiguration", &["apiserver.config.k8s.io/v1"]),
+    ("KubeProxyConfiguration", &["kubeproxy.config.k8s.io/v1alpha1"]),
+    ("KubeSchedulerConfiguration", &["kubescheduler.config.k8s.io/v1"]),
+    ("KubeletConfiguration", &["kubelet.config.k8s.io/v1beta1"]),
+    (
+        "PodSecurityConfiguration",
+        &[
+            "pod-security.admission.config.k8s.io/v1",
+            "pod-security.admission.config.k8s.io/v1beta1",
+            "pod-security.admission.config.k8s.io/v1alpha1",
+        ],
+    ),
+    ("Policy", &["audit.k8s.io/v1"]),
+];
+
+/// Returns the versions in which a component reads a kind of configuration file; none for other kinds.
+#[must_use]
+pub fn config_versions(kind: &str) -> Option<&'static [&'static str]> {
+    CONFIG_VERSIONS.iter().find(|(known, _)| *known == kind).map(|(_, versions)| *versions)
+}
+
+/// Returns the groups of APIs that kube-apiserver of a minor has of its own, without the core's.
+#[must_use]
+pub fn api_groups(minor: u32) -> Vec<&'static str> {
+    API_GROUPS.iter().filter(|(_, since)| *since <= minor).map(|(group, _)| *group).collect()
+}
+
 /// Returns the admission plugins of a minor.
 ///
 /// # Panics

@@ -172,6 +172,164 @@ const RULES: &[(&str, &str, Breaks)] = &[
         ),
     ),
     (
+        "flags/combination",
+        "authorization-unknown-mode",
+        Config(
+            "customise: {apiServer: {flags: {authorization-mode: 'Node,RBACK'}}, patches: {p: {at: apiServer.flags.authorization-config, op: remove, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "authorization-mode-twice",
+        Config(
+            "customise: {apiServer: {flags: {authorization-mode: 'Node,RBAC,Node'}}, patches: {p: {at: apiServer.flags.authorization-config, op: remove, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "authorization-webhook-without-file",
+        Config(
+            "customise: {apiServer: {flags: {authorization-mode: 'Node,Webhook'}}, patches: {p: {at: apiServer.flags.authorization-config, op: remove, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "authorization-file-without-mode",
+        Config(
+            "customise: {apiServer: {flags: {authorization-mode: 'Node,RBAC', authorization-policy-file: /etc/policy}}, patches: {p: {at: apiServer.flags.authorization-config, op: remove, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "oidc-without-issuer",
+        Config(
+            "customise: {apiServer: {flags: {oidc-client-id: a}}, patches: {p: {at: apiServer.flags.authentication-config, op: remove, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "oidc-without-tls",
+        Config(
+            "customise: {apiServer: {flags: {oidc-client-id: a, oidc-issuer-url: 'http://a.example'}}, patches: {p: {at: apiServer.flags.authentication-config, op: remove, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "uid-headers-without-gate",
+        Plugin(
+            "apiServer: {flags: {requestheader-uid-headers: [X-Remote-Uid], feature-gates: {RemoteRequestHeaderUID: false}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "issuer-is-no-url",
+        Plugin("apiServer: {flags: {service-account-issuer: ['kubernetes:default']}}"),
+    ),
+    (
+        "flags/combination",
+        "no-signing-key",
+        Patch("at: apiServer.flags.service-account-signing-key-file\nop: remove"),
+    ),
+    (
+        "flags/combination",
+        "token-expiration",
+        Plugin("apiServer: {flags: {service-account-max-token-expiration: 5m}}"),
+    ),
+    (
+        "flags/combination",
+        "etcd-overrides",
+        Plugin("apiServer: {flags: {etcd-servers-overrides: ['events#https://a.example:2379']}}"),
+    ),
+    (
+        "flags/encryption",
+        "encryption-hides",
+        Plugin("apiServer: {encryption: {all: {resources: ['*.*'], providers: [{identity: {}}]}}}"),
+    ),
+    (
+        "flags/encryption",
+        "encryption-overlaps",
+        Plugin(
+            "apiServer: {encryption: {zz: {resources: [deployments.apps, '*.apps'], providers: [{identity: {}}]}}}",
+        ),
+    ),
+    (
+        "flags/encryption",
+        "encryption-star",
+        Plugin(
+            "apiServer: {encryption: {zz: {resources: ['*', events.events.k8s.io, configMaps], providers: [{identity: {}}]}}}",
+        ),
+    ),
+    (
+        "flags/encryption",
+        "encryption-kms-v1",
+        Plugin(
+            "apiServer: {encryption: {zz: {resources: [configmaps], providers: [{kms: {apiVersion: v1, name: a, endpoint: 'unix:///run/kms.sock'}}]}}}",
+        ),
+    ),
+    (
+        "flags/encryption",
+        "encryption-short-key",
+        Plugin(
+            "apiServer: {encryption: {zz: {resources: [configmaps], providers: [{secretbox: {keys: [{name: a, secret: c2hvcnQ=}]}}]}}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "negative-timeout",
+        Plugin("apiServer: {flags: {request-timeout: -1s, max-requests-inflight: -5}}"),
+    ),
+    (
+        "flags/combination",
+        "emulation",
+        Plugin("apiServer: {flags: {emulation-forward-compatible: true}}"),
+    ),
+    (
+        "flags/combination",
+        "audit-throttle",
+        Plugin(
+            "apiServer: {flags: {audit-webhook-config-file: /etc/webhook, audit-webhook-batch-throttle-qps: 0}}",
+        ),
+    ),
+    (
+        "flags/combination",
+        "runtime-config-group",
+        Plugin("apiServer: {flags: {runtime-config: {resources.k8s.io/v1alpha3: true}}}"),
+    ),
+    (
+        "flags/combination",
+        "runtime-config-key",
+        Plugin("apiServer: {flags: {runtime-config: {batch: true}}}"),
+    ),
+    (
+        "flags/combination",
+        "runtime-config-all-off",
+        Plugin("apiServer: {flags: {runtime-config: {api/all: false}}}"),
+    ),
+    (
+        "flags/disagree",
+        "service-range-of-the-network",
+        Patch("at: apiServer.flags.service-cluster-ip-range\nop: replace\nvalue: 10.9.0.0/16"),
+    ),
+    (
+        "flags/disagree",
+        "pod-ranges",
+        Config(
+            "plugins: {cilium: {settings: {kubeProxyReplacement: false}}}\ncustomise: {patches: {p: {at: kubeProxy.config.clusterCIDR, op: replace, value: 10.99.0.0/16, why: a test}}}",
+        ),
+    ),
+    (
+        "flags/removed",
+        "kubelet-flag",
+        Plugin(
+            "machines: {nodes: {dropins: {kubelet.service/10-more.conf: {content: \"[Service]\\nExecStart=\\nExecStart=/opt/kaws/bin/kubelet --config=/a --pod-infra-container-image=a\\n\"}}}}",
+        ),
+    ),
+    (
+        "flags/gate",
+        "kubelet-gate",
+        Plugin("kubelet: {worker: {config: {featureGates: {NoSuchGate: true}}}}"),
+    ),
+    (
         "boot/kubelet",
         "cgroup-driver",
         Patch("at: kubelet.controller.config.cgroupDriver\nop: replace\nvalue: cgroupfs"),
@@ -277,6 +435,92 @@ const RULES: &[(&str, &str, Breaks)] = &[
         "two-groups",
         Patch(
             "at: stacks.control-plane.resources.LaunchTemplate.Properties.LaunchTemplateData.NetworkInterfaces\nop: replace\nvalue: [{DeviceIndex: 0, Groups: [sg-0123456789abcdef0]}]",
+        ),
+    ),
+    (
+        "boot/containerd",
+        "containerd-cgroups",
+        Patch(
+            "at: machines.controller.files[\"/etc/containerd/config.toml\"].content\nop: replace\nvalue: 'version = 4'",
+        ),
+    ),
+    (
+        "boot/kubeconfig",
+        "kubeconfig-of-a-controller",
+        Patch(
+            "at: machines.controller.files[\"/etc/kubernetes/scheduler.kubeconfig\"].content\nop: replace\nvalue: '{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {certificate-authority: /etc/kubernetes/pki/ca.crt, server: \"https://127.0.0.1:8443\"}}]}'",
+        ),
+    ),
+    (
+        "boot/config-version",
+        "config-version",
+        Plugin(
+            "machines: {controller: {files: {/etc/kubernetes/other-scheduler.yaml: {content: \"apiVersion: kubescheduler.config.k8s.io/v1beta3\\nkind: KubeSchedulerConfiguration\\n\"}}}}",
+        ),
+    ),
+    (
+        "boot/unit",
+        "unit-without-start",
+        Plugin(
+            "machines: {worker: {units: {mine.service: {content: \"[Service]\\nType=simple\\nRestart always\\n\"}}}}",
+        ),
+    ),
+    (
+        "boot/unit",
+        "timer-without-time",
+        Plugin(
+            "machines: {worker: {units: {mine.timer: {content: \"[Timer]\\nPersistent=true\\n\"}}}}",
+        ),
+    ),
+    (
+        "boot/target-group",
+        "health-path",
+        Patch(
+            "at: stacks.network.resources.ApiTargets.Properties.HealthCheckPath\nop: replace\nvalue: /version",
+        ),
+    ),
+    (
+        "boot/target-group",
+        "target-port",
+        Patch("at: stacks.network.resources.ApiTargets.Properties.Port\nop: replace\nvalue: 443"),
+    ),
+    (
+        "boot/target-group",
+        "client-addresses",
+        Patch(
+            "at: stacks.network.resources.ApiTargets.Properties.TargetGroupAttributes\nop: replace\nvalue: []",
+        ),
+    ),
+    (
+        "boot/target-group",
+        "balancer-kept-out",
+        Patch("at: stacks.network.resources.ControllersIngressApi\nop: remove"),
+    ),
+    (
+        "boot/no-cloud-controller",
+        "no-cloud-controller",
+        Patch("at: helm.releases.cloud-provider.phase\nop: replace\nvalue: apps"),
+    ),
+    (
+        "boot/signals",
+        "signal-count",
+        Patch(
+            "at: stacks.control-plane.resources.Group.CreationPolicy.ResourceSignal.Count\nop: replace\nvalue: 1",
+        ),
+    ),
+    (
+        "boot/signals",
+        "rolled-blindly",
+        Patch(
+            "at: stacks.control-plane.resources.Group.UpdatePolicy.AutoScalingRollingUpdate.WaitOnResourceSignals\nop: replace\nvalue: false",
+        ),
+    ),
+    ("boot/signals", "hurried", Config("etcd: {timeout: 2m}")),
+    (
+        "boot/subnet-tags",
+        "subnet-tags",
+        Patch(
+            "at: stacks.network.resources.SubnetPrivateA.Properties.Tags\nop: replace\nvalue: []",
         ),
     ),
     ("config/image", "flatcar-without-image", Config("controlPlane: {image: {os: flatcar}}")),

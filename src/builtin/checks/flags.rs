@@ -2,38 +2,91 @@
 //! not start with one that it does not know.
 
 use super::{COMPONENTS, about, shown};
+use crate::config::{Group, Role};
 use crate::finding::{Finding, Findings};
 use crate::kubernetes::{self, Flag, Known};
 use crate::model::{Branch, Entity, Model};
 use crate::name::did_you_mean;
+use crate::plugin::Context;
+use crate::value::Node;
 
 /// Checks the flags of every component.
-pub(in crate::builtin) fn flags(model: &Model, minor: u32, findings: &mut Findings) {
+pub(in crate::builtin) fn flags(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
+    let minor = cx.config.kubernetes_minor();
     for (section, component) in COMPONENTS {
-        let cx = Component { model, section, component, minor };
-        for name in model.names(&[section, "flags"]) {
-            cx.flag(name, findings);
+        let component = Component { name: component, minor };
+        for flag in model.names(&[section, "flags"]) {
+            let Some(entity) = super::setter(model, section, flag) else { continue };
+            let value = match model.branch(&[section, "flags", flag]) {
+                Some(Branch::Leaf(entity)) => Some(shown(&entity.body)),
+                _ => None,
+            };
+            let place = Place { path: &[section, "flags", flag], entity };
+            component.flag(flag, value.as_deref(), &place, findings);
         }
-        cx.gates(findings);
+        component.gates(model, &[section, "flags", "feature-gates"], findings);
+    }
+    let kubelet = Component { name: "kubelet", minor };
+    for group in cx.groups.iter().filter(|g| g.role != Role::Etcd) {
+        kubelet.command_lines(model, group, findings);
+        kubelet.gates(model, &["kubelet", &group.key, "config", "featureGates"], findings);
+    }
+    let proxy = Component { name: "kube-proxy", minor };
+    let path = ["kubeProxy", "config", "featureGates"];
+    if let Some(entity) = model.entity(&path) {
+        for (name, value) in entity.body.as_map().into_iter().flatten() {
+            proxy.gate(name, value.as_bool(), &Place { path: &path, entity }, findings);
+        }
     }
     admission(model, minor, findings);
 }
 
+/// What says a flag.
+struct Place<'a> {
+    path: &'a [&'a str],
+    entity: &'a Entity,
+}
+
+impl Place<'_> {
+    fn say(&self, finding: Finding) -> Finding {
+        about(finding, self.path, self.entity)
+    }
+}
+
+/// A component of a minor.
 struct Component<'a> {
-    model: &'a Model,
-    section: &'a str,
-    component: &'a str,
+    name: &'a str,
     minor: u32,
 }
 
 impl Component<'_> {
-    fn flag(&self, name: &str, findings: &mut Findings) {
-        let Self { model, section, component, minor } = *self;
-        let Some(entity) = super::setter(model, section, name) else { return };
-        let path = [section, "flags", name];
-        let say = |code: &str, text: String| about(Finding::fatal(code, text), &path, entity);
+    /// The flags in units that run the component.
+    fn command_lines(&self, model: &Model, group: &Group, findings: &mut Findings) {
+        for part in ["units", "dropins"] {
+            for (name, entity) in model.entities(&["machines", &group.key, part]) {
+                let Some(text) = entity.body.get("content").and_then(Node::as_str) else {
+                    continue;
+                };
+                let joined = text.replace("\\\n", " ");
+                let path = ["machines", group.key.as_str(), part, name];
+                let place = Place { path: &path, entity };
+                for words in joined.lines().filter_map(|l| command(l, self.name)) {
+                    for word in words.split_whitespace().filter_map(|w| w.strip_prefix("--")) {
+                        let (flag, value) =
+                            word.split_once('=').map_or((word, None), |(f, v)| (f, Some(v)));
+                        self.flag(flag, value, &place, findings);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Refuses a flag that the component does not have; `value` is that of a flag with one.
+    fn flag(&self, name: &str, value: Option<&str>, place: &Place<'_>, findings: &mut Findings) {
+        let Self { name: component, minor } = *self;
+        let say = |code: &str, text: String| place.say(Finding::fatal(code, text));
         match kubernetes::flag(component, name, minor) {
-            Flag::Known(known) => self.value(name, &known, findings),
+            Flag::Known(known) => self.value(name, &known, value, place, findings),
             Flag::Later(since) => {
                 let text =
                     format!("{component} of 1.{minor} has no --{name}: it came with 1.{since}");
@@ -61,62 +114,69 @@ impl Component<'_> {
     }
 
     /// Warns of what is deprecated, and refuses what cannot be read.
-    fn value(&self, name: &str, known: &Known, findings: &mut Findings) {
-        let Self { model, section, component, minor } = *self;
-        let path = [section, "flags", name];
-        let Some(Branch::Leaf(entity)) = model.branch(&path) else { return };
+    fn value(
+        &self,
+        name: &str,
+        known: &Known,
+        value: Option<&str>,
+        place: &Place<'_>,
+        findings: &mut Findings,
+    ) {
+        let Self { name: component, minor } = *self;
+        let Some(value) = value else { return };
         if let Some(why) = &known.deprecated {
             let text = format!("--{name} of {component} is deprecated in 1.{minor}");
-            findings.push(
-                about(Finding::warning("flags/deprecated", text), &path, entity).note(why.clone()),
-            );
+            let finding = Finding::warning("flags/deprecated", text);
+            findings.push(place.say(finding).note(why.clone()));
         }
-        let value = shown(&entity.body);
-        if !value.contains("@{") && !fits(&known.kind, &value) {
+        // What machines fill in is not known here.
+        if !value.contains("@{") && !value.contains("${") && !fits(&known.kind, value) {
             let text = format!(
                 "--{name} of {component} takes {}, and `{value}` is none",
                 article(&known.kind)
             );
-            findings.push(about(Finding::fatal("flags/value", text), &path, entity));
+            findings.push(place.say(Finding::fatal("flags/value", text)));
         }
     }
 
-    fn gates(&self, findings: &mut Findings) {
-        let Self { model, section, component, minor } = *self;
-        for (name, entity) in model.entities(&[section, "flags", "feature-gates"]) {
-            let path = [section, "flags", "feature-gates", name];
-            let wanted = entity.body.as_bool();
-            let Some(gate) = kubernetes::gate(component, name, minor) else {
-                if !["AllAlpha", "AllBeta"].contains(&name) {
-                    findings.push(unknown_gate(name, component, minor, &path, entity));
-                }
-                continue;
-            };
-            if gate.locked && wanted.is_some_and(|wanted| wanted != gate.default) {
-                let text = format!(
-                    "the gate {name} is locked to {} in 1.{minor}: {component} would not start",
-                    gate.default
-                );
-                findings.push(
-                    about(Finding::fatal("flags/gate", text), &path, entity).help("leave it out"),
-                );
-            } else if gate.stage == "Alpha" && wanted == Some(true) {
-                let text = format!(
-                    "the gate {name} is alpha in 1.{minor}: it may change or go with any release"
-                );
-                findings.push(about(Finding::warning("flags/alpha-gate", text), &path, entity));
+    fn gates(&self, model: &Model, path: &[&str], findings: &mut Findings) {
+        for (name, entity) in model.entities(path) {
+            let path = [path, &[name]].concat();
+            self.gate(name, entity.body.as_bool(), &Place { path: &path, entity }, findings);
+        }
+    }
+
+    fn gate(&self, name: &str, wanted: Option<bool>, place: &Place<'_>, findings: &mut Findings) {
+        let Self { name: component, minor } = *self;
+        let Some(gate) = kubernetes::gate(component, name, minor) else {
+            if !["AllAlpha", "AllBeta"].contains(&name) {
+                findings.push(unknown_gate(name, component, minor, place));
             }
+            return;
+        };
+        if gate.locked && wanted.is_some_and(|wanted| wanted != gate.default) {
+            let text = format!(
+                "the gate {name} is locked to {} in 1.{minor}: {component} would not start",
+                gate.default
+            );
+            findings.push(place.say(Finding::fatal("flags/gate", text)).help("leave it out"));
+        } else if gate.stage == "Alpha" && wanted == Some(true) {
+            let text = format!(
+                "the gate {name} is alpha in 1.{minor}: it may change or go with any release"
+            );
+            findings.push(place.say(Finding::warning("flags/alpha-gate", text)));
         }
     }
 }
 
-fn unknown_gate(
-    name: &str,
-    component: &str,
-    minor: u32,
-    path: &[&str],
-    entity: &Entity,
-) -> Finding {
+/// The arguments of a program in a line of a unit that runs it.
+fn command<'a>(line: &'a str, program: &str) -> Option<&'a str> {
+    let command = line.trim_start().strip_prefix("ExecStart=")?;
+    let (path, arguments) = command.trim().split_once(char::is_whitespace)?;
+    (path.rsplit('/').next() == Some(program)).then_some(arguments)
+}
+
+fn unknown_gate(name: &str, component: &str, minor: u32, place: &Place<'_>) -> Finding {
     let text = match kubernetes::gate_minors(name) {
         Some((_, Some(gone))) if gone <= minor => {
             format!("{component} of 1.{minor} does not know the gate {name}: it went with 1.{gone}")
@@ -128,7 +188,7 @@ fn unknown_gate(
         }
         _ => format!("{component} of 1.{minor} does not know the gate {name}"),
     };
-    let finding = about(Finding::fatal("flags/gate", text), path, entity);
+    let finding = place.say(Finding::fatal("flags/gate", text));
     match did_you_mean(name, kubernetes::gates()) {
         Some(near) if near != name => finding.help(format!("did you mean {near}?")),
         _ => finding.help("leave it out"),
@@ -169,33 +229,10 @@ fn fits(kind: &str, value: &str) -> bool {
         "int" | "int32" | "int64" | "Level" => value.parse::<i64>().is_ok(),
         "uint" => value.parse::<u64>().is_ok(),
         "float32" | "float64" => value.parse::<f64>().is_ok(),
-        "duration" => is_duration(value),
+        "duration" => super::duration::seconds(value).is_some(),
         "ip" => value.parse::<std::net::IpAddr>().is_ok(),
         _ => true,
     }
-}
-
-/// `1h30m`, `300ms`, `0`: Go's durations.
-fn is_duration(value: &str) -> bool {
-    let mut rest = value.trim_start_matches(['-', '+']);
-    if rest == "0" {
-        return true;
-    }
-    let mut any = false;
-    while !rest.is_empty() {
-        let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        if digits.len() == rest.len() {
-            return false;
-        }
-        let units = ["ns", "us", "µs", "ms", "s", "m", "h"];
-        let Some(unit) = units.iter().filter(|u| digits.starts_with(**u)).max_by_key(|u| u.len())
-        else {
-            return false;
-        };
-        rest = &digits[unit.len()..];
-        any = true;
-    }
-    any
 }
 
 fn article(kind: &str) -> String {
@@ -225,16 +262,6 @@ fn lower(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::model::{FlagKind, flag_kind};
-
-    #[test]
-    fn durations_are_read_as_go_reads_them() {
-        for good in ["0", "1h", "1h30m", "1.5h", "300ms", "-2s", "10us"] {
-            assert!(is_duration(good), "{good}");
-        }
-        for bad in ["", "1", "1d", "h", "1h30", "one"] {
-            assert!(!is_duration(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn flags_that_hold_several_values_do_so_in_kubernetes_too() {

@@ -5,6 +5,7 @@
 
 mod boot;
 mod combinations;
+mod duration;
 mod flags;
 
 pub(super) use boot::boot;
@@ -13,6 +14,7 @@ pub(super) use flags::flags;
 
 use crate::finding::Finding;
 use crate::model::{Branch, Entity, Model};
+use crate::origin::Origin;
 use crate::value::Node;
 
 /// A component's name, by the part of the model that its flags are in.
@@ -22,14 +24,27 @@ pub(super) const COMPONENTS: [(&str, &str); 3] = [
     ("scheduler", "kube-scheduler"),
 ];
 
-/// Returns a finding about an entity: where it is written, and by whom.
+/// Returns a finding about an entity: where it is written, by whom, and who patches it.
 pub(super) fn about(finding: Finding, path: &[&str], entity: &Entity) -> Finding {
-    let owners = entity.owner_names().join(", ");
-    let at = entity.body.key_origin().clone();
-    let subject = path.join(".");
-    let finding = finding.at(&at).about(subject);
-    match crate::name::Name::new(owners.split(", ").next().unwrap_or_default()) {
-        Some(name) => finding.by(&name),
+    let patches = entity.history.iter().flat_map(|history| &history.patches);
+    let mut places: Vec<(&Origin, String)> = vec![(entity.body.key_origin(), String::new())];
+    places.extend(patches.map(|p| (&p.patch.origin, format!("{} patches this", p.patch.plugin))));
+    // A line of kaws's own code says less than the patch does.
+    if let [first, _, ..] = places.as_slice()
+        && !first.0.has_text()
+    {
+        places.remove(0);
+    }
+    let mut finding = finding.about(path.join("."));
+    for (at, (origin, label)) in places.into_iter().enumerate() {
+        finding = match (at, label.is_empty()) {
+            (0, true) => finding.at(origin),
+            (0, false) => finding.at_with(origin, label),
+            _ => finding.related(origin, label),
+        };
+    }
+    match entity.owners.first() {
+        Some(owner) => finding.by(&owner.plugin),
         None => finding,
     }
 }
