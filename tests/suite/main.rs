@@ -9,6 +9,7 @@
 mod support;
 
 mod bad;
+mod canary;
 mod case_laws;
 mod config_example;
 mod conflicts;

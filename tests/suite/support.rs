@@ -129,13 +129,15 @@ pub fn kaws(dir: &Path, arguments: &[&str]) -> Output {
     kaws_with_input(dir, arguments, "")
 }
 
-/// Runs the command in `dir`, with an empty environment and something on its standard input.
+/// Runs the command in `dir`, with something on its standard input and nothing in its environment but a way to the
+/// internet where nobody answers.
 pub fn kaws_with_input(dir: &Path, arguments: &[&str], input: &str) -> Output {
     use std::io::Write as _;
     let mut child = Command::new(env!("CARGO_BIN_EXE_kaws"))
         .args(arguments)
         .current_dir(dir)
         .env_clear()
+        .env("HTTPS_PROXY", "http://127.0.0.1:9")
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
