@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::static_pod::{Pod, file};
+use crate::config::Os;
 use crate::finding::{Findings, Outcome};
 use crate::model::{HostVolumeForm, Model};
 use crate::plugin::{Artifacts, Context, Plugin, Rendering};
@@ -27,11 +28,17 @@ impl Plugin for ApiServer {
         admission(cx, model, &mut out);
         audit(cx, model, &mut out);
         encryption(cx, model, &mut out);
+        // The system's authorities, and what its list of them leads to.
+        let behind = match cx.config.control_plane.image.os {
+            Os::Al2023 => "/etc/pki",
+            _ => "/usr/share/ca-certificates",
+        };
         let mut volumes = vec![
             volume("config", FOLDER, true, "Directory"),
             volume("pki", "/etc/kubernetes/pki", true, "Directory"),
             volume("audit", "/var/log/kubernetes/audit", false, "DirectoryOrCreate"),
             volume("certs", "/etc/ssl/certs", true, "DirectoryOrCreate"),
+            volume("certs-behind", behind, true, "DirectoryOrCreate"),
         ];
         volumes.extend(model.entities(&["apiServer", "volumes"]).filter_map(|(name, e)| {
             Some((name.to_owned(), serde_json::from_value(Node::to_value(&e.body)).ok()?))

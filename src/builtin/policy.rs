@@ -25,14 +25,28 @@ impl Plugin for Policy {
     }
 }
 
+/// The types that are looked at; writing out the others would take longer than looking.
+const LOOKED_AT: [&str; 6] = [
+    "AWS::EC2::SecurityGroupIngress",
+    "AWS::EC2::Volume",
+    "AWS::IAM::ManagedPolicy",
+    "AWS::IAM::Policy",
+    "AWS::IAM::Role",
+    "AWS::S3::Bucket",
+];
+
 fn resource(id: &str, entity: &Entity, findings: &mut Findings) {
+    let kind = entity.body.get("Type").and_then(Node::as_str).unwrap_or_default();
+    if !LOOKED_AT.contains(&kind) {
+        return;
+    }
     let body = entity.body.to_value();
     let properties = &body["Properties"];
     let whole = entity.owners[0].origin().clone();
     let mut warn = |code: &str, text: String, at: &Origin| {
         findings.push(Finding::warning(code, text).at(at).about(id.to_owned()));
     };
-    match body["Type"].as_str().unwrap_or_default() {
+    match kind {
         "AWS::EC2::SecurityGroupIngress" if open(properties) => {
             let to = properties["ToPort"].as_u64();
             // The API's own openness is said where it is set: api.allowedCIDRs.

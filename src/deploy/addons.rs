@@ -153,8 +153,13 @@ fn line(
     (values, values_hash): (&str, &str),
 ) -> String {
     let keep = if addon.keep { "keep" } else { "-" };
+    let wait = match &addon.wait {
+        None => "all".to_owned(),
+        Some(some) if some.is_empty() => "-".to_owned(),
+        Some(some) => some.join(","),
+    };
     format!(
-        "{}\t{kind}\t{name}\t{namespace}\t{object}\t{hash}\t{values}\t{values_hash}\t{keep}\n",
+        "{}\t{kind}\t{name}\t{namespace}\t{object}\t{hash}\t{values}\t{values_hash}\t{keep}\t{wait}\n",
         addon.phase
     )
 }

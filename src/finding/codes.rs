@@ -65,6 +65,10 @@ pub const CODES: &[Code] = &[
         "Nodes register with a taint that the cloud controller takes away. Without one in the phase cloud, nothing is placed on them.",
     ),
     code(
+        "boot/no-credentials",
+        "Pods that work on AWS have no rights there: where cluster.yaml names profiles, kaws creates no roles for service accounts, and pods reach their machine's role only if its hop limit lets them.",
+    ),
+    code(
         "boot/no-pod-network",
         "No release in the phase cni gives pods a network. Nodes become ready once somebody does.",
     ),
@@ -94,7 +98,7 @@ pub const CODES: &[Code] = &[
     ),
     code(
         "boot/target-group",
-        "Load balancers ask the API server for its health, without a name, on the port that it listens on. What they ask and whom they reach must fit.",
+        "Load balancers ask the API server for its health, without a name, on the port that it listens on. What they ask must fit.",
     ),
     code("boot/unit", "systemd refuses the unit, or leaves a line of it out."),
     code(
@@ -104,6 +108,10 @@ pub const CODES: &[Code] = &[
     code(
         "boot/unknown-key",
         "A file names a certificate or key that nobody asks for. Write its request under pki.",
+    ),
+    code(
+        "boot/way-in",
+        "Load balancers and pods of workers must reach the API server's port on controllers: the service `kubernetes` leads to controllers themselves.",
     ),
     code(
         "config/account-role",

@@ -29,6 +29,9 @@ pub struct Addon {
     /// The namespace, of a release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// What of a release must be ready before the next add-on is applied; none says all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Vec<String>>,
 }
 
 /// A chart, and which exactly.
@@ -61,6 +64,7 @@ pub fn addons(setup: &Setup, model: &Model) -> Vec<Addon> {
             keep: keep(&entity.body),
             chart: None,
             namespace: None,
+            wait: None,
         };
         all.push((addon, after(&entity.body)));
     }
@@ -79,6 +83,7 @@ pub fn addons(setup: &Setup, model: &Model) -> Vec<Addon> {
                 digest: setup.lock.pin(&pin, None).map(|p| p.value.clone()),
             }),
             namespace: Some(form.namespace),
+            wait: form.wait,
         };
         all.push((addon, form.after));
     }
@@ -138,6 +143,7 @@ mod tests {
                 keep: false,
                 chart: None,
                 namespace: None,
+                wait: None,
             };
             (addon, after.iter().map(|a| (*a).to_owned()).collect())
         };

@@ -219,6 +219,9 @@ fn a_cluster_boots() {
     }
     a_lost_volume_comes_back(&world, &mut members);
 
+    // CloudFormation is asked too often by others: the signal comes all the same.
+    let busy = json!({"action": "SignalResource", "code": "Throttling", "count": 2});
+    world.ask("POST", "/mock/faults", &busy);
     let controller = world.boot(world.controller());
     controller.comes_up(&world, 150);
     assert!(is_what_was_rendered(&world, &controller) > 60);
@@ -245,9 +248,11 @@ fn a_cluster_boots() {
     assert!(is_what_was_rendered(&world, &worker) > 60);
     let report = world.report("pool:general", &worker.seat.instance).unwrap();
     assert_eq!(report["state"], "healthy", "{report}");
+    a_machine_that_starts_again_downloads_nothing(&worker);
     secrets_lie_where_they_belong(&world, &[&controller, &worker], &members);
     assert!(nothing_was_denied(&world) > 30);
     changed_addons_are_applied(&world, &controller);
+    a_release_that_was_cut_off_is_taken_up_again(&world, &controller);
 }
 
 fn only_those_who_are_known_reach_etcd(member: &Machine) {
@@ -277,6 +282,14 @@ fn a_lost_volume_comes_back(world: &World, members: &mut Vec<Machine>) {
         "{list}"
     );
     etcdctl(&members[0], &["del", "/proof"]);
+    // Where what comes before etcd failed at first, etcd is started all the same once it has not.
+    member.fine(&["systemctl", "stop", "etcd.service"]);
+    member.fine(&["systemctl", "restart", "kaws-etcd-prepare.service"]);
+    until(30, "etcd is started again", || {
+        let said = member.run(&["systemctl", "is-active", "--quiet", "etcd.service"]);
+        said.status.success().then_some(())
+    });
+    assert_eq!(healthy(&members[0]), 3);
 }
 
 fn who_may_do_what(world: &World, controller: &Machine) {
@@ -521,6 +534,14 @@ fn a_node_joins(worker: &Machine) {
     assert!(output.status.success(), "{}", shown(&output));
 }
 
+/// Nothing outside is needed for a machine to start again.
+fn a_machine_that_starts_again_downloads_nothing(worker: &Machine) {
+    let nowhere = "set -a; . /etc/kaws/node.env; https_proxy=http://127.0.0.1:9";
+    let again = worker.run(&["bash", "-c", &format!("{nowhere} /opt/kaws/bin/kaws-node assets")]);
+    assert!(again.status.success(), "{}", shown(&again));
+    worker.fine(&["test", "-x", "/opt/kaws/bin/kubelet"]);
+}
+
 /// The files of a machine that have a text in them, among those that it has written since it began: what it has from
 /// the system below lies in no layer of its own.
 fn holds(machine: &Machine, text: &str) -> Vec<String> {
@@ -568,6 +589,50 @@ fn changed_addons_are_applied(world: &World, controller: &Machine) {
     asked(controller, &["-n", "kube-system", "get", "configmap", "descheduler-was-here"]);
     let gone = kubectl(controller, ADMIN, &["-n", "dex", "get", "configmap", "dex-was-here"]);
     assert!(!gone.status.success(), "{}", shown(&gone));
+}
+
+/// Makes the last change of a release look as if Helm had been killed in it. From a Secret on standard input.
+const CUT_OFF: &str = "import base64, gzip, json, sys
+secret = json.load(sys.stdin)['items'][-1]
+raw = gzip.decompress(base64.b64decode(base64.b64decode(secret['data']['release'])))
+release = json.loads(raw)
+release['info']['status'] = secret['metadata']['labels']['status'] = 'pending-upgrade'
+packed = base64.b64encode(gzip.compress(json.dumps(release).encode()))
+secret['data']['release'] = base64.b64encode(packed).decode()
+print(json.dumps(secret))";
+
+/// A controller that dies while Helm works leaves a release that Helm itself never touches again.
+fn a_release_that_was_cut_off_is_taken_up_again(world: &World, controller: &Machine) {
+    use std::io::Write as _;
+    let label = "owner=helm,name=coredns";
+    let all = ["-n", "kube-system", "get", "secret", "--selector", label, "--output", "json"];
+    let secrets = asked(controller, &all);
+    let mut python = std::process::Command::new("python3")
+        .args(["-c", CUT_OFF])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    python.stdin.take().unwrap().write_all(secrets.as_bytes()).unwrap();
+    let broken = python.wait_with_output().unwrap();
+    controller.write("/root/broken.json", &String::from_utf8(broken.stdout).unwrap());
+    asked(controller, &["replace", "-f", "/root/broken.json"]);
+
+    let path = world.folder().join("cluster.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let changed = text.replace("  descheduler: {}", "  coredns: {settings: {replicas: 3}}");
+    assert_ne!(text, changed);
+    std::fs::write(&path, changed).unwrap();
+    world.kaws(&["up", "--yes", "--render"]);
+    let looks = || controller.run(&["systemctl", "start", "kaws-addons.service"]).status.success();
+    assert!(!looks(), "it may still be under way, on another controller");
+    let report = world.report("controller", "addons").unwrap();
+    let said = report["message"].as_str().unwrap();
+    assert!(said.contains("another operation (install/upgrade/rollback) is in progress"), "{said}");
+    controller.fine(&["systemctl", "set-environment", "KAWS_RELEASE_LIMIT=20"]);
+    assert!(looks(), "{}", controller.journal());
+    let values = ["-n", "kube-system", "get", "configmap", "coredns-was-here", "--output", "json"];
+    assert!(asked(controller, &values).contains("\\\"replicaCount\\\":3"));
 }
 
 /// Boots a worker that will not come up, and returns what it reports.

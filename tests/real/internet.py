@@ -9,8 +9,9 @@ host with a certificate made for it. DIR/world.json says what there is:
      "programs": {"etcd": "/path", ...}}    bytes of programs; one that is not named is a script that does nothing
 
 Every download has a checksum beside it (.sha256, .sha256sum), archives are made of the programs that belong in them,
-and the same path always gives the same bytes. DIR/digests.json has the digests of the charts, by NAME/VERSION.
-`wrong` in world.json lists paths whose bytes are not what their checksum says.
+and the same path always gives the same bytes; the first download of a program breaks off half-way. DIR/digests.json
+has the digests of the charts, by NAME/VERSION. `wrong` in world.json lists paths whose bytes are not what their
+checksum says.
 """
 
 from __future__ import annotations
@@ -100,6 +101,15 @@ class Content:
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
         self.lock = threading.Lock()
+        self.begun: set[str] = set()
+
+    def breaks_off(self, path: str) -> bool:
+        """Each program is broken off once, as connections are."""
+        file = path.rsplit("/", 1)[-1]
+        if "/charts/" in path or file == "index.yaml" or file.endswith((".sha256", ".sha256sum")) or path in self.begun:
+            return False
+        self.begun.add(path)
+        return True
 
     def world(self) -> dict:
         return json.loads((self.folder / "world.json").read_text())
@@ -119,14 +129,26 @@ class Content:
         return buffer.getvalue()
 
     def chart(self, name: str, version: str) -> bytes:
-        """A chart that leaves behind what it was given."""
+        """A chart that leaves behind what it was given, and workloads of which nothing runs."""
         template = (
             "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-was-here\n"
             "data:\n  values: {{ .Values | toJson | quote }}\n"
         )
+        name_of_it = "{{ .Release.Name }}"
+        labels = f"{{app: {name_of_it}}}"
+        pod = (
+            f"selector: {{matchLabels: {labels}}}, template: {{metadata: {{labels: {labels}}}, "
+            "spec: {nodeSelector: {nowhere: to-be-found}, containers: [{name: a, image: a.example/a}]}}"
+        )
+        workloads = (
+            f"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: {name_of_it}}}\nspec: {{{pod}}}\n---\n"
+            f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name_of_it}-operator}}\n"
+            f"spec: {{replicas: 0, {pod}}}\n"
+        )
         files = {
             f"{name}/Chart.yaml": f"apiVersion: v2\nname: {name}\nversion: {version}\n".encode(),
             f"{name}/templates/proof.yaml": template.encode(),
+            f"{name}/templates/workloads.yaml": workloads.encode(),
         }
         return self.archive(files)
 
@@ -191,7 +213,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200 if data is not None else 404)
         self.send_header("Content-Length", str(len(data or b"")))
         self.end_headers()
-        if self.command == "GET":
+        if self.command == "GET" and self.content.breaks_off(self.path.split("?")[0]):
+            self.wfile.write((data or b"")[: len(data or b"") // 2])
+            self.close_connection = True
+        elif self.command == "GET":
             self.wfile.write(data or b"")
         self.wfile.flush()
 

@@ -492,7 +492,17 @@ const RULES: &[(&str, &str, Breaks)] = &[
         ),
     ),
     (
-        "boot/target-group",
+        "boot/way-in",
+        "pods-kept-out",
+        Patch("at: stacks.network.resources.ControllersIngressApiWorkers\nop: remove"),
+    ),
+    (
+        "boot/no-credentials",
+        "no-credentials",
+        Config("iam: {instanceProfiles: {controller: c, etcd: e, worker: w}}"),
+    ),
+    (
+        "boot/way-in",
         "balancer-kept-out",
         Patch("at: stacks.network.resources.ControllersIngressApi\nop: remove"),
     ),

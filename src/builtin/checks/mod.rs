@@ -49,6 +49,20 @@ pub(super) fn about(finding: Finding, path: &[&str], entity: &Entity) -> Finding
     }
 }
 
+/// Looks at every resource of a type, with its path (`stacks.STACK.resources.ID`) and what it says.
+pub(super) fn resources(
+    model: &Model,
+    kind: &str,
+    look: &mut dyn FnMut(&[&str], &Entity, &serde_json::Value),
+) {
+    model.walk(&["stacks"], &mut |path, entity| {
+        // Most are of another type: only those that are asked for are written out.
+        if entity.body.get("Type").and_then(Node::as_str) == Some(kind) {
+            look(path, entity, &entity.body.to_value());
+        }
+    });
+}
+
 /// Returns the first entity that sets a flag: the flag's own, or the first of its items.
 pub(super) fn setter<'m>(model: &'m Model, section: &str, flag: &str) -> Option<&'m Entity> {
     match model.branch(&[section, "flags", flag])? {

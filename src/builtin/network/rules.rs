@@ -74,6 +74,15 @@ pub(super) fn matrix(cx: &Context<'_>, out: &mut Contribution) {
         group("api"),
         "The API server, from its load balancer",
     );
+    // The service `kubernetes` leads pods to controllers themselves, and not to the load balancer.
+    rule(
+        "controller",
+        "api-workers",
+        "tcp",
+        json!(6443),
+        group("worker"),
+        "The API server, from pods of workers",
+    );
     rule(
         "controller",
         "self",

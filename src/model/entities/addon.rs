@@ -28,6 +28,10 @@ pub struct Release {
     /// Whether it stays when it is no longer rendered.
     #[serde(default)]
     pub keep: bool,
+    /// What must be ready before the next one is applied (`daemonset/cilium`); all that it has, unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(inner(regex(pattern = "^(deployment|daemonset|statefulset)/[a-z0-9.-]+$")))]
+    pub wait: Option<Vec<String>>,
 }
 
 /// A chart.

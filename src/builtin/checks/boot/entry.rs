@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::{about, setter, text};
+use super::super::{about, resources, setter, text};
+use super::machines::groups_of;
 use super::named;
 use crate::builtin::api_server::HEALTH;
 use crate::finding::{Finding, Findings};
 use crate::model::{Entity, Model};
+use crate::plugin::Context;
 
 /// The load balancer asks the port that the API server listens on.
 pub(super) fn ports(model: &Model, findings: &mut Findings) {
@@ -36,7 +38,7 @@ pub(super) fn ports(model: &Model, findings: &mut Findings) {
     }
 }
 
-/// Load balancers ask for health where it is told, on the port that is listened on, and reach controllers.
+/// Load balancers ask for health where it is told, on the port that is listened on.
 pub(super) fn targets(model: &Model, findings: &mut Findings) {
     let controllers = ["stacks", "control-plane", "resources", "Group"];
     let Some(group) = model.entity(&controllers) else { return };
@@ -48,13 +50,26 @@ pub(super) fn targets(model: &Model, findings: &mut Findings) {
             target_group(&path, entity, findings);
         }
     }
-    let Some((stack, own)) = super::machines::groups_of(model, "control-plane").into_iter().next()
-    else {
-        return;
-    };
-    model.walk(&["stacks", &stack], &mut |path, entity| {
-        let body = entity.body.to_value();
-        if body["Type"] != "AWS::ElasticLoadBalancingV2::LoadBalancer" {
+}
+
+/// Load balancers and pods of workers reach the API server on controllers.
+pub(super) fn ways_in(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
+    let Some((stack, own)) = groups_of(model, "control-plane").into_iter().next() else { return };
+    for group in cx.groups.iter().filter(|group| group.pool.is_some()) {
+        let groups = groups_of(model, &group.stack);
+        if !groups.iter().any(|(_, from)| lets_in(model, &stack, &own, from)) {
+            let path = ["stacks", group.stack.as_str(), "resources", "LaunchTemplate"];
+            let Some(entity) = model.entity(&path) else { continue };
+            let text =
+                format!("pods on machines of {} may not reach the API server", group.label());
+            let finding = about(Finding::fatal("boot/way-in", text), &path, entity);
+            findings.push(
+                finding.help("put back the rule that lets workers reach controllers on port 6443"),
+            );
+        }
+    }
+    resources(model, "AWS::ElasticLoadBalancingV2::LoadBalancer", &mut |path, entity, body| {
+        if path[1] != stack {
             return;
         }
         let groups = body["Properties"]["SecurityGroups"].as_array().cloned().unwrap_or_default();
@@ -64,7 +79,7 @@ pub(super) fn targets(model: &Model, findings: &mut Findings) {
         {
             let id = path.last().copied().unwrap_or_default();
             let text = format!("the load balancer {id} may not reach controllers on port 6443");
-            let finding = about(Finding::fatal("boot/target-group", text), path, entity);
+            let finding = about(Finding::fatal("boot/way-in", text), path, entity);
             findings.push(finding.help("put back the rule that lets its security group in"));
         }
     });
@@ -109,15 +124,14 @@ fn target_group(path: &[&str], entity: &Entity, findings: &mut Findings) {
 /// Whether a rule lets one security group into another on the API server's port.
 fn lets_in(model: &Model, stack: &str, into: &str, from: &str) -> bool {
     let mut found = false;
-    model.walk(&["stacks", stack], &mut |_, entity| {
-        let body = entity.body.to_value();
+    resources(model, "AWS::EC2::SecurityGroupIngress", &mut |path, _, body| {
         let rule = &body["Properties"];
         let of = |key: &str| named(&rule[key], stack).1;
         let port = |key: &str| rule[key].as_i64();
         let covers = rule["IpProtocol"] == "-1"
             || port("FromPort").is_some_and(|p| p <= 6443)
                 && port("ToPort").is_some_and(|p| p >= 6443);
-        found |= body["Type"] == "AWS::EC2::SecurityGroupIngress"
+        found |= path[1] == stack
             && of("GroupId") == into
             && of("SourceSecurityGroupId") == from
             && covers;

@@ -55,29 +55,24 @@ impl Text<'_, '_> {
             );
             self.refuse("boot/containerd", said, "write SystemdCgroup = true for the runtime runc");
         }
-        // A quick look first: few files are objects of Kubernetes.
-        if !text.contains("apiVersion") {
-            return;
+        let kind = top(text, "kind").unwrap_or_default();
+        let version = top(text, "apiVersion").unwrap_or_default();
+        if kind == "Config" && version == "v1" {
+            self.kubeconfig(text);
         }
-        let Ok(object) = serde_yaml::from_str::<Value>(text) else { return };
-        let word = |key: &str| object[key].as_str().unwrap_or_default();
-        if word("kind") == "Config" && word("apiVersion") == "v1" {
-            self.kubeconfig(&object);
-        }
-        let version = word("apiVersion");
-        if let Some(known) = kubernetes::config_versions(word("kind"))
+        if let Some(known) = kubernetes::config_versions(kind)
             && !known.contains(&version)
-            && (word("kind") != "Policy" || version.starts_with("audit."))
+            && (kind != "Policy" || version.starts_with("audit."))
         {
             let minor = self.cx.config.kubernetes_minor();
-            let said =
-                format!("{name} is a {} of {version}, which 1.{minor} does not read", word("kind"));
+            let said = format!("{name} is a {kind} of {version}, which 1.{minor} does not read");
             self.refuse("boot/config-version", said, &format!("write apiVersion: {}", known[0]));
         }
     }
 
     /// Controllers ask their own API server; other machines ask for the cluster's.
-    fn kubeconfig(&mut self, object: &Value) {
+    fn kubeconfig(&mut self, text: &str) {
+        let Ok(object) = serde_yaml::from_str::<Value>(text) else { return };
         let wanted = match self.group.role {
             Role::Controller => "https://127.0.0.1:6443".to_owned(),
             _ => format!("https://{}", self.cx.config.endpoint()),
@@ -143,4 +138,15 @@ impl Text<'_, '_> {
 fn says(text: &str, key: &str, value: &str) -> bool {
     let mut pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.any(|(k, v)| k.trim() == key && v.trim() == value)
+}
+
+/// A key of an object in YAML, on a line of its own, or in JSON's form with all in braces. Reading whole files
+/// would take longer than all else that is checked.
+fn top<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let part = |text: &'a str| text.trim_start().strip_prefix(key)?.strip_prefix(':');
+    let found = match text.trim_start().strip_prefix('{') {
+        Some(inside) => inside.split(',').find_map(part)?,
+        None => text.lines().filter(|line| !line.starts_with(' ')).find_map(part)?,
+    };
+    Some(found.trim().trim_matches(['"', '\'', '}']))
 }

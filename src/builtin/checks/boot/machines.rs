@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::about;
+use super::super::{about, resources};
 use super::named;
 use crate::config::{Nat, Role};
 use crate::finding::{Finding, Findings};
@@ -23,11 +23,8 @@ pub(super) fn ways_out(cx: &Context<'_>, findings: &mut Findings) {
 
 /// A hook that nobody completes holds every termination until it times out.
 pub(super) fn hooks(model: &Model, findings: &mut Findings) {
-    model.walk(&["stacks"], &mut |path, entity| {
-        let body = entity.body.to_value();
-        if body["Type"] == "AWS::AutoScaling::LifecycleHook"
-            && body["Metadata"]["kaws"]["completedBy"].is_null()
-        {
+    resources(model, "AWS::AutoScaling::LifecycleHook", &mut |path, entity, body| {
+        if body["Metadata"]["kaws"]["completedBy"].is_null() {
             let text = format!(
                 "nothing completes the lifecycle hook {}: each machine waits for its timeout",
                 path.last().copied().unwrap_or_default()
@@ -42,11 +39,9 @@ pub(super) fn hooks(model: &Model, findings: &mut Findings) {
 pub(super) fn security_groups(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
     let tag = format!("kubernetes.io/cluster/{}", cx.config.name);
     let mut tagged: BTreeSet<(String, String)> = BTreeSet::new();
-    model.walk(&["stacks"], &mut |path, entity| {
-        let body = entity.body.to_value();
+    resources(model, "AWS::EC2::SecurityGroup", &mut |path, _, body| {
         let tags = body["Properties"]["Tags"].as_array().cloned().unwrap_or_default();
-        if body["Type"] == "AWS::EC2::SecurityGroup"
-            && tags.iter().any(|t| t["Key"] == tag.as_str())
+        if tags.iter().any(|t| t["Key"] == tag.as_str())
             && let [_, stack, "resources", id] = path
         {
             tagged.insert(((*stack).to_owned(), (*id).to_owned()));
@@ -84,11 +79,9 @@ const LEAST: u64 = 300;
 
 /// CloudFormation waits for as many signals as there are machines, and long enough.
 pub(super) fn signals(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
-    model.walk(&["stacks"], &mut |path, entity| {
-        let body = entity.body.to_value();
+    resources(model, "AWS::AutoScaling::AutoScalingGroup", &mut |path, entity, body| {
         // Groups of plugins' own do not run the programs that signal.
-        let ours = cx.groups.iter().any(|group| group.stack == path[1]);
-        if !ours || body["Type"] != "AWS::AutoScaling::AutoScalingGroup" {
+        if !cx.groups.iter().any(|group| group.stack == path[1]) {
             return;
         }
         let name = format!("{}/{}", path[1], path.last().copied().unwrap_or_default());
@@ -158,16 +151,42 @@ fn seconds(text: &str) -> Option<u64> {
 
 /// Load balancers of services find their subnets by tags.
 pub(super) fn subnets(model: &Model, findings: &mut Findings) {
-    model.walk(&["stacks"], &mut |path, entity| {
-        let body = entity.body.to_value();
+    resources(model, "AWS::EC2::Subnet", &mut |path, entity, body| {
         let tags = body["Properties"]["Tags"].as_array().cloned().unwrap_or_default();
         let roles = ["kubernetes.io/role/elb", "kubernetes.io/role/internal-elb"];
         let tagged = tags.iter().any(|tag| roles.iter().any(|role| tag["Key"] == *role));
-        if body["Type"] == "AWS::EC2::Subnet" && !tagged {
+        if !tagged {
             let id = path.last().copied().unwrap_or_default();
-            let text = format!("the subnet {id} has no tag that says which load balancers may lie in it");
+            let text =
+                format!("the subnet {id} has no tag that says which load balancers may lie in it");
             let finding = about(Finding::warning("boot/subnet-tags", text), path, entity);
             findings.push(finding.help("kubernetes.io/role/elb: 1 for public ones, kubernetes.io/role/internal-elb: 1 for others"));
         }
     });
+}
+
+/// Where kaws creates no roles, pods have those of their machines, and only if these let them.
+pub(super) fn credentials(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
+    let accounts = model.names(&["iam", "serviceAccounts"]);
+    if cx.config.iam.instance_profiles.is_empty() || accounts.is_empty() {
+        return;
+    }
+    for group in cx.groups.iter().filter(|group| group.pool.is_some()) {
+        let hops = model.entity(&["machines", &group.key, "metadataHopLimit"]);
+        let hops = hops.and_then(|entity| entity.body.to_value().as_u64()).unwrap_or(1);
+        if hops < 2 {
+            let text = format!(
+                "pods on machines of {} have no rights on AWS: kaws creates no roles here, and the machine's is out of their reach",
+                group.label()
+            );
+            let finding = Finding::warning("boot/no-credentials", text)
+                .note(format!("it is about {}", accounts.join(", ")));
+            findings.push(
+                finding
+                    .about(format!("machines.{}.metadataHopLimit", group.key))
+                    .help("attach the statements in rendered/iam to the machines' role, and write customise: {machines: {worker: {metadataHopLimit: 2}}}")
+                    .help("accept this where nothing of theirs runs on these machines"),
+            );
+        }
+    }
 }

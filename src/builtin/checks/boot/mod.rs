@@ -28,6 +28,7 @@ pub(in crate::builtin) fn boot(cx: &Context<'_>, model: &Model) -> Findings {
     }
     entry::ports(model, &mut findings);
     entry::targets(model, &mut findings);
+    entry::ways_in(cx, model, &mut findings);
     addons::bootstrap(model, &mut findings);
     addons::addons(cx, model, &mut findings);
     machines::ways_out(cx, &mut findings);
@@ -35,6 +36,7 @@ pub(in crate::builtin) fn boot(cx: &Context<'_>, model: &Model) -> Findings {
     machines::signals(cx, model, &mut findings);
     machines::security_groups(cx, model, &mut findings);
     machines::subnets(model, &mut findings);
+    machines::credentials(cx, model, &mut findings);
     findings
 }
 
