@@ -89,6 +89,10 @@ pub const CODES: &[Code] = &[
         "The cloud controller finds a machine's security group by the cluster's tag, and refuses machines that have several such groups, or none.",
     ),
     code(
+        "boot/setting",
+        "A component does not read a setting of its configuration: it knows none of this name, or its value is of another kind. kubelet and kube-proxy leave it out and only warn, kube-apiserver does not start.",
+    ),
+    code(
         "boot/signals",
         "CloudFormation waits for a signal of each machine. It must wait for as many as there are machines, long enough, and when it rolls them too.",
     ),

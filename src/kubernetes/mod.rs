@@ -4,6 +4,12 @@
 //! The tables are data: `flags.json`, generated from the components' own programs, and `removed.json`, by
 //! hand. Not here: what is said about a cluster that does not fit (`builtin`).
 
+mod configs;
+mod duration;
+
+pub use configs::{Fault, config_versions, faults, field_faults};
+pub use duration::seconds;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -209,55 +215,6 @@ const API_GROUPS: [(&str, u32); 26] = [
     ("storage.k8s.io", 34),
     ("storagemigration.k8s.io", 34),
 ];
-
-/// Kinds of configuration files, and the versions that components read; the first is the one to write. The same in
-/// 1.34 to 1.37 (modules k8s.io/apiserver, kube-scheduler, kubelet, kube-proxy and pod-security-admission).
-const CONFIG_VERSIONS: [(&str, &[&str]); 10] = [
-    ("AdmissionConfiguration", &["apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"]),
-    (
-        "AuthenticationConfiguration",
-        &[
-            "apiserver.config.k8s.io/v1",
-            "apiserver.config.k8s.io/v1beta1",
-            "apiserver.config.k8s.io/v1alpha1",
-        ],
-    ),
-    (
-        "AuthorizationConfiguration",
-        &[
-            "apiserver.config.k8s.io/v1",
-            "apiserver.config.k8s.io/v1beta1",
-            "apiserver.config.k8s.io/v1alpha1",
-        ],
-    ),
-    (
-        "CredentialProviderConfig",
-        &[
-            "kubelet.config.k8s.io/v1",
-            "kubelet.config.k8s.io/v1beta1",
-            "kubelet.config.k8s.io/v1alpha1",
-        ],
-    ),
-    ("EncryptionConfiguration", &["apiserver.config.k8s.io/v1"]),
-    ("KubeProxyConfiguration", &["kubeproxy.config.k8s.io/v1alpha1"]),
-    ("KubeSchedulerConfiguration", &["kubescheduler.config.k8s.io/v1"]),
-    ("KubeletConfiguration", &["kubelet.config.k8s.io/v1beta1"]),
-    (
-        "PodSecurityConfiguration",
-        &[
-            "pod-security.admission.config.k8s.io/v1",
-            "pod-security.admission.config.k8s.io/v1beta1",
-            "pod-security.admission.config.k8s.io/v1alpha1",
-        ],
-    ),
-    ("Policy", &["audit.k8s.io/v1"]),
-];
-
-/// Returns the versions in which a component reads a kind of configuration file; none for other kinds.
-#[must_use]
-pub fn config_versions(kind: &str) -> Option<&'static [&'static str]> {
-    CONFIG_VERSIONS.iter().find(|(known, _)| *known == kind).map(|(_, versions)| *versions)
-}
 
 /// Returns the groups of APIs that kube-apiserver of a minor has of its own, without the core's.
 #[must_use]

@@ -438,6 +438,39 @@ const RULES: &[(&str, &str, Breaks)] = &[
         ),
     ),
     (
+        "boot/setting",
+        "unknown-setting",
+        Plugin(
+            "kubelet: {worker: {config: {maxPod: 10, crashLoopBackOff: {maxContainerRestartPeriods: 10s}}}}",
+        ),
+    ),
+    (
+        "boot/setting",
+        "setting-of-another-kind",
+        Config(
+            "customise: {kubelet: {controller: {config: {serializeImagePulls: sometimes, imageMinimumGCAge: 2d}}}}",
+        ),
+    ),
+    (
+        "boot/setting",
+        "later-setting",
+        Config(
+            "kubernetesVersion: 1.34.10\ncustomise: {kubelet: {worker: {config: {tlsCurvePreferences: [X25519]}}}}",
+        ),
+    ),
+    (
+        "boot/setting",
+        "issuer-setting",
+        Plugin(
+            "apiServer: {authentication: {jwt: {mine: {issuer: {url: 'https://a.example', audience: [a]}, claimMappings: {username: {claim: sub, prefix: ''}}}}}}",
+        ),
+    ),
+    (
+        "boot/setting",
+        "audit-setting",
+        Plugin("apiServer: {audit: {mine: {rule: {level: None, user: [a]}}}}"),
+    ),
+    (
         "boot/containerd",
         "containerd-cgroups",
         Patch(

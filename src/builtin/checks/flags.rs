@@ -229,7 +229,7 @@ fn fits(kind: &str, value: &str) -> bool {
         "int" | "int32" | "int64" | "Level" => value.parse::<i64>().is_ok(),
         "uint" => value.parse::<u64>().is_ok(),
         "float32" | "float64" => value.parse::<f64>().is_ok(),
-        "duration" => super::duration::seconds(value).is_some(),
+        "duration" => kubernetes::seconds(value).is_some(),
         "ip" => value.parse::<std::net::IpAddr>().is_ok(),
         _ => true,
     }

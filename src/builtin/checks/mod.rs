@@ -5,7 +5,6 @@
 
 mod boot;
 mod combinations;
-mod duration;
 mod flags;
 
 pub(super) use boot::boot;

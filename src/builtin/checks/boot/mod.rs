@@ -8,6 +8,7 @@ mod files;
 mod keys;
 mod kubelet;
 mod machines;
+mod settings;
 
 use serde_json::Value;
 
@@ -26,6 +27,7 @@ pub(in crate::builtin) fn boot(cx: &Context<'_>, model: &Model) -> Findings {
         }
         files::files(cx, model, group, &mut findings);
     }
+    settings::settings(cx, model, &mut findings);
     entry::ports(model, &mut findings);
     entry::targets(model, &mut findings);
     entry::ways_in(cx, model, &mut findings);

@@ -1,7 +1,7 @@
 //! Who may come in, and what they may do.
 
 use super::Rules;
-use crate::builtin::checks::duration::seconds;
+use crate::kubernetes::seconds;
 
 /// The modes of authorization (kube-apiserver 1.34 to 1.37, `--authorization-mode`).
 const MODES: [&str; 6] = ["ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook"];

@@ -1,15 +1,18 @@
 // Reads the configuration files of Kubernetes' components into the types that the components read them into, and
 // refuses what these do not know.
 //
-//	configs FILE...
-//
-// Prints a line for each file that cannot be read.
+//	configs FILE...     prints a line for each file that cannot be read
+//	configs --fields    prints the fields of the types that cluster.yaml and plugins write, as JSON
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	admission "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	audit "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -60,7 +63,72 @@ func read(text []byte) error {
 	return nil
 }
 
+// What people write of Kubernetes' own configuration: whole files, or parts of them.
+var written = []any{
+	kubelet.KubeletConfiguration{}, proxy.KubeProxyConfiguration{}, scheduler.KubeSchedulerProfile{},
+	admission.JWTAuthenticator{}, admission.WebhookConfiguration{}, admission.ProviderConfiguration{}, audit.PolicyRule{},
+}
+
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// kind says what a value of a type is written as: string, bool, int, float, duration, quantity, any, []KIND, {}KIND,
+// or the name of a struct, whose fields it adds.
+func kind(of reflect.Type, structs map[string]map[string]string) string {
+	switch {
+	case of == reflect.TypeFor[metav1.Duration]():
+		return "duration"
+	case of == reflect.TypeFor[resource.Quantity]():
+		return "quantity"
+	case of.Kind() == reflect.Pointer:
+		return kind(of.Elem(), structs)
+	case reflect.PointerTo(of).Implements(unmarshaler):
+		return "any"
+	}
+	switch of.Kind() {
+	case reflect.Slice:
+		return "[]" + kind(of.Elem(), structs)
+	case reflect.Map:
+		return "{}" + kind(of.Elem(), structs)
+	case reflect.Struct:
+		if structs[of.Name()] == nil {
+			structs[of.Name()] = map[string]string{}
+			fields(of, structs[of.Name()], structs)
+		}
+		return of.Name()
+	case reflect.String, reflect.Bool:
+		return of.Kind().String()
+	case reflect.Float32, reflect.Float64:
+		return "float"
+	case reflect.Interface:
+		return "any"
+	default:
+		return "int"
+	}
+}
+
+func fields(of reflect.Type, into map[string]string, structs map[string]map[string]string) {
+	for i := range of.NumField() {
+		field := of.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Type == reflect.TypeFor[metav1.TypeMeta]() || name == "-":
+		case field.Anonymous && name == "":
+			fields(field.Type, into, structs)
+		default:
+			into[name] = kind(field.Type, structs)
+		}
+	}
+}
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--fields" {
+		structs := map[string]map[string]string{}
+		for _, object := range written {
+			kind(reflect.TypeOf(object), structs)
+		}
+		json.NewEncoder(os.Stdout).Encode(structs)
+		return
+	}
 	for _, path := range os.Args[1:] {
 		text, err := os.ReadFile(path)
 		if err == nil {

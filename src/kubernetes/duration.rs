@@ -12,7 +12,8 @@ const UNITS: [(&str, f64); 7] = [
 ];
 
 /// Returns a duration (`1h30m`, `300ms`, `-2s`, `0`) in seconds; none for what Go would not read.
-pub(super) fn seconds(value: &str) -> Option<f64> {
+#[must_use]
+pub fn seconds(value: &str) -> Option<f64> {
     let (sign, mut rest) = match value.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
         None => (1.0, value.trim_start_matches('+')),
