@@ -1,5 +1,6 @@
 //! One stage: its ranks and seals, in order. All plugins of a rank get the same input.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Setup, ordered};
@@ -130,13 +131,16 @@ fn claims_of(
         all_pools: on == pools.len(),
         writes: instance.package.writes.as_deref(),
     };
+    // A part for each of 500 pools must not look through all of them.
+    let places: BTreeMap<&str, usize> =
+        instance.nodes.iter().enumerate().map(|(at, node)| (node.as_str(), at)).collect();
     for part in &contribution.parts {
         let (new, wrong) = match &part.groups {
             None => split(&part.tree, &whole),
             Some(groups) => {
-                let chosen: Vec<usize> = (0..instance.nodes.len())
-                    .filter(|i| groups.contains(&instance.nodes[*i]))
-                    .collect();
+                let mut chosen: Vec<usize> =
+                    groups.iter().filter_map(|g| places.get(g.as_str()).copied()).collect();
+                chosen.sort_unstable();
                 let nodes: Arc<[String]> =
                     chosen.iter().map(|i| instance.nodes[*i].clone()).collect();
                 let stacks: Arc<[String]> =

@@ -226,7 +226,7 @@ fn contribute(tree: &Node, cx: &Context<'_>) -> Outcome<Contribution> {
 /// Returns the groups the plugin is on, those together that can be evaluated together.
 fn classes<'g>(cx: &Context<'g>, each_group: bool) -> Vec<Vec<&'g Group>> {
     let mut classes: Vec<Vec<&Group>> = Vec::new();
-    for group in cx.groups.iter().filter(|g| cx.me.nodes.contains(&g.key)) {
+    for group in cx.nodes() {
         let own = group.pool.as_ref().is_some_and(|p| cx.me.pool_settings.contains_key(p));
         let settings = cx.me.settings_for(group);
         let class = if each_group {

@@ -14,7 +14,7 @@ pub use manifest::{
 };
 pub use settings::{defaults_of, prepare};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub struct Context<'a> {
     pub me: &'a Instance,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
     /// Returns the plugin's setting at `path`; null where it is not set.
     #[must_use]
     pub fn setting(&self, path: &[&str]) -> Value {
@@ -75,8 +75,9 @@ impl Context<'_> {
     }
 
     /// Returns the groups the plugin is on.
-    pub fn nodes(&self) -> impl Iterator<Item = &Group> {
-        self.groups.iter().filter(|g| self.me.nodes.contains(&g.key))
+    pub fn nodes(&self) -> impl Iterator<Item = &'a Group> + use<'a> {
+        let on: BTreeSet<&'a str> = self.me.nodes.iter().map(String::as_str).collect();
+        self.groups.iter().filter(move |group| on.contains(group.key.as_str()))
     }
 }
 

@@ -67,6 +67,9 @@ impl Component<'_> {
                 let Some(text) = entity.body.get("content").and_then(Node::as_str) else {
                     continue;
                 };
+                if !text.contains(self.name) {
+                    continue;
+                }
                 let joined = text.replace("\\\n", " ");
                 let path = ["machines", group.key.as_str(), part, name];
                 let place = Place { path: &path, entity };

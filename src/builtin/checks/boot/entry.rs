@@ -1,5 +1,7 @@
 //! The way to the API server: load balancers, rules and ports.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::super::{about, resources, setter, text};
@@ -55,9 +57,10 @@ pub(super) fn targets(model: &Model, findings: &mut Findings) {
 /// Load balancers and pods of workers reach the API server on controllers.
 pub(super) fn ways_in(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
     let Some((stack, own)) = groups_of(model, "control-plane").into_iter().next() else { return };
+    let let_in = let_in(model, &stack, &own);
     for group in cx.groups.iter().filter(|group| group.pool.is_some()) {
         let groups = groups_of(model, &group.stack);
-        if !groups.iter().any(|(_, from)| lets_in(model, &stack, &own, from)) {
+        if !groups.iter().any(|(_, from)| let_in.contains(from)) {
             let path = ["stacks", group.stack.as_str(), "resources", "LaunchTemplate"];
             let Some(entity) = model.entity(&path) else { continue };
             let text =
@@ -73,10 +76,8 @@ pub(super) fn ways_in(cx: &Context<'_>, model: &Model, findings: &mut Findings) 
             return;
         }
         let groups = body["Properties"]["SecurityGroups"].as_array().cloned().unwrap_or_default();
-        let own_groups: Vec<String> = groups.iter().map(|g| named(g, &stack).1).collect();
-        if !own_groups.is_empty()
-            && !own_groups.iter().any(|group| lets_in(model, &stack, &own, group))
-        {
+        let mut own_groups = groups.iter().map(|group| named(group, &stack).1).peekable();
+        if own_groups.peek().is_some() && !own_groups.any(|group| let_in.contains(&group)) {
             let id = path.last().copied().unwrap_or_default();
             let text = format!("the load balancer {id} may not reach controllers on port 6443");
             let finding = about(Finding::fatal("boot/way-in", text), path, entity);
@@ -121,20 +122,18 @@ fn target_group(path: &[&str], entity: &Entity, findings: &mut Findings) {
     }
 }
 
-/// Whether a rule lets one security group into another on the API server's port.
-fn lets_in(model: &Model, stack: &str, into: &str, from: &str) -> bool {
-    let mut found = false;
+/// The security groups that rules let into another on the API server's port.
+fn let_in(model: &Model, stack: &str, into: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
     resources(model, "AWS::EC2::SecurityGroupIngress", &mut |path, _, body| {
         let rule = &body["Properties"];
-        let of = |key: &str| named(&rule[key], stack).1;
         let port = |key: &str| rule[key].as_i64();
         let covers = rule["IpProtocol"] == "-1"
             || port("FromPort").is_some_and(|p| p <= 6443)
                 && port("ToPort").is_some_and(|p| p >= 6443);
-        found |= path[1] == stack
-            && of("GroupId") == into
-            && of("SourceSecurityGroupId") == from
-            && covers;
+        if path[1] == stack && named(&rule["GroupId"], stack).1 == into && covers {
+            all.insert(named(&rule["SourceSecurityGroupId"], stack).1);
+        }
     });
-    found
+    all
 }

@@ -55,6 +55,9 @@ impl Text<'_, '_> {
             );
             self.refuse("boot/containerd", said, "write SystemdCgroup = true for the runtime runc");
         }
+        if !text.contains("apiVersion") {
+            return;
+        }
         let kind = top(text, "kind").unwrap_or_default();
         let version = top(text, "apiVersion").unwrap_or_default();
         if kind == "Config" && version == "v1" {
