@@ -46,7 +46,7 @@ pub const CODES: &[Code] = &[
     ),
     code(
         "boot/kubeconfig",
-        "Controllers ask the API server beside them, and other machines ask for it by the cluster's endpoint: nothing else is in its certificate, and always reached.",
+        "Who trusts the cluster's authority must ask for the API server under a name or an address that its certificate has.",
     ),
     code(
         "boot/kubelet",

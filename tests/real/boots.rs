@@ -624,6 +624,7 @@ fn a_release_that_was_cut_off_is_taken_up_again(world: &World, controller: &Mach
     assert_ne!(text, changed);
     std::fs::write(&path, changed).unwrap();
     world.kaws(&["up", "--yes", "--render"]);
+    controller.fine(&["systemctl", "set-environment", "KAWS_RELEASE_LIMIT=86400"]);
     let looks = || controller.run(&["systemctl", "start", "kaws-addons.service"]).status.success();
     assert!(!looks(), "it may still be under way, on another controller");
     let report = world.report("controller", "addons").unwrap();

@@ -139,6 +139,7 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
         ],
         "feature to be enabled",
     ),
+    ("issuer-is-no-url", &["--service-account-issuer=:no-scheme"], "was not a valid URL"),
     ("token-expiration", &["--service-account-max-token-expiration=5m"], "between 1 hour"),
     (
         "signing-endpoint",
@@ -209,7 +210,8 @@ fn what_kaws_refuses_of_flags_the_api_server_refuses_too() {
         run("timeout", &[&words[..], &good, more].concat())
     };
     // Without anything wrong it waits for etcd, and says nothing.
-    let waited = started(&[], "3");
+    let waited =
+        started(&["--runtime-config=v1=true,apps/v1/deployments=true,api/beta=false"], "3");
     assert!(!shown(&waited).contains("command failed"), "{}", shown(&waited));
     for (fixture, arguments, said) in REFUSED {
         let report = root().join(format!("tests/reports/boot/{fixture}.txt"));

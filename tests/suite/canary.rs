@@ -7,8 +7,12 @@ use std::path::Path;
 use crate::support::{Cluster, Output, kaws_with_input};
 
 /// What is searched for: a secret, its base64, and what private keys begin with, in PEM and in base64 of PEM.
-const WORDS: [&str; 4] =
-    ["canary-of-datadog", "Y2FuYXJ5LW9mLWRhdGFkb2", "PRIVATE KEY", "UFJJVkFURSBLRVk"];
+const WORDS: [&str; 4] = [
+    "canary-of-datadog",
+    "Y2FuYXJ5LW9mLWRhdGFkb2",
+    "PRIVATE KEY",
+    "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS",
+];
 
 /// What is run, in this order, and how it ends.
 const COMMANDS: &[(&str, i32)] = &[
@@ -102,7 +106,9 @@ fn the_kubeconfig_is_its_owners(file: &Path) {
     let meta = std::fs::metadata(file).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::mode(&meta.permissions());
     assert_eq!(mode & 0o777, 0o600);
-    assert!(std::fs::read_to_string(file).unwrap().contains("client-key-data: LS0t"));
+    assert!(
+        std::fs::read_to_string(file).unwrap().contains(&format!("client-key-data: {}", WORDS[3]))
+    );
     std::fs::remove_file(file).unwrap();
 }
 

@@ -223,7 +223,7 @@ const RULES: &[(&str, &str, Breaks)] = &[
     (
         "flags/combination",
         "issuer-is-no-url",
-        Plugin("apiServer: {flags: {service-account-issuer: ['kubernetes:default']}}"),
+        Plugin("apiServer: {flags: {service-account-issuer: [':no-scheme']}}"),
     ),
     (
         "flags/combination",
@@ -481,7 +481,7 @@ const RULES: &[(&str, &str, Breaks)] = &[
         "boot/kubeconfig",
         "kubeconfig-of-a-controller",
         Patch(
-            "at: machines.controller.files[\"/etc/kubernetes/scheduler.kubeconfig\"].content\nop: replace\nvalue: '{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {certificate-authority: /etc/kubernetes/pki/ca.crt, server: \"https://127.0.0.1:8443\"}}]}'",
+            "at: machines.controller.files[\"/etc/kubernetes/scheduler.kubeconfig\"].content\nop: replace\nvalue: '{apiVersion: v1, kind: Config, clusters: [{name: a, cluster: {certificate-authority: /etc/kubernetes/pki/ca.crt, server: \"https://api.other.internal:6443\"}}]}'",
         ),
     ),
     (

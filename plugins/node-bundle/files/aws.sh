@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # Asks AWS as this machine. Credentials go to curl on its standard input: never into arguments or files.
 # AWS_ENDPOINT_URL and AWS_EC2_METADATA_SERVICE_ENDPOINT are heeded, as AWS's own programs do.
-ask() { curl --silent --show-error --fail-with-body --connect-timeout 10 --max-time 600 --retry 8 --retry-connrefused "$@"; }
+ask() { curl --silent --show-error --fail --connect-timeout 10 --max-time 600 --retry 8 --retry-connrefused "$@"; }
 imds=${AWS_EC2_METADATA_SERVICE_ENDPOINT:-http://169.254.169.254}/latest
 meta() {
   token=$(ask -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 300' "$imds/api/token") || return 1
@@ -58,17 +58,16 @@ report() {
   rm -f "$said"
 }
 # signal SUCCESS|FAILURE: once for each bundle. CloudFormation refuses where it waits for none: that is no fault.
-# Where it is asked too often it says so with 400, as for everything that is wrong with a request.
+# Where it is asked too often it says so with 400, as for everything that is wrong with a request: only the body tells.
 signal() {
   if [ "$(cat /var/lib/kaws/signalled 2>/dev/null)" != "$KAWS_BUNDLE_SHA256" ]; then
     mkdir -p /var/lib/kaws
-    left=900
-    until why=$(signed cloudformation -d Action=SignalResource -d Version=2010-05-15 -d "Status=$1" \
+    until=$(($(date +%s) + 900))
+    until why=$(signed cloudformation --no-fail --fail-with-body --retry 0 -d Action=SignalResource -d Version=2010-05-15 -d "Status=$1" \
       -d "StackName=$KAWS_STACK" -d "LogicalResourceId=$KAWS_SIGNAL" -d "UniqueId=$(meta meta-data/instance-id)" \
       "$(api cloudformation)" 2>&1); do
       case $why in *ValidationError*) echo "nobody waits for the signal $1" >&2 && break ;; esac
-      [ "$left" -gt 0 ] || { echo "the signal $1 could not be sent: $why" >&2 && return 1; }
-      left=$((left - 5))
+      [ "$(date +%s)" -lt "$until" ] || { echo "the signal $1 could not be sent: $why" >&2 && return 1; }
       sleep 5
     done
     echo "$KAWS_BUNDLE_SHA256" >/var/lib/kaws/signalled

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::{about, resources, setter, text};
-use super::machines::groups_of;
+use super::machines::{groups_of, number};
 use super::named;
 use crate::builtin::api_server::HEALTH;
 use crate::finding::{Finding, Findings};
@@ -40,50 +40,18 @@ pub(super) fn ports(model: &Model, findings: &mut Findings) {
     }
 }
 
+/// The load balancers and target groups that kaws makes for the API; others are whose they are.
+const BALANCERS: [&str; 2] = ["ApiBalancer", "ApiPublicBalancer"];
+const TARGETS: [&str; 2] = ["ApiTargets", "ApiPublicTargets"];
+
 /// Load balancers ask for health where it is told, on the port that is listened on.
 pub(super) fn targets(model: &Model, findings: &mut Findings) {
-    let controllers = ["stacks", "control-plane", "resources", "Group"];
-    let Some(group) = model.entity(&controllers) else { return };
-    let arns = group.body.to_value()["Properties"]["TargetGroupARNs"].clone();
-    for arn in arns.as_array().into_iter().flatten() {
-        let (stack, id) = named(arn, "control-plane");
-        let path = ["stacks", stack.as_str(), "resources", id.as_str()];
+    for id in TARGETS {
+        let path = ["stacks", "network", "resources", id];
         if let Some(entity) = model.entity(&path) {
             target_group(&path, entity, findings);
         }
     }
-}
-
-/// Load balancers and pods of workers reach the API server on controllers.
-pub(super) fn ways_in(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
-    let Some((stack, own)) = groups_of(model, "control-plane").into_iter().next() else { return };
-    let let_in = let_in(model, &stack, &own);
-    for group in cx.groups.iter().filter(|group| group.pool.is_some()) {
-        let groups = groups_of(model, &group.stack);
-        if !groups.iter().any(|(_, from)| let_in.contains(from)) {
-            let path = ["stacks", group.stack.as_str(), "resources", "LaunchTemplate"];
-            let Some(entity) = model.entity(&path) else { continue };
-            let text =
-                format!("pods on machines of {} may not reach the API server", group.label());
-            let finding = about(Finding::fatal("boot/way-in", text), &path, entity);
-            findings.push(
-                finding.help("put back the rule that lets workers reach controllers on port 6443"),
-            );
-        }
-    }
-    resources(model, "AWS::ElasticLoadBalancingV2::LoadBalancer", &mut |path, entity, body| {
-        if path[1] != stack {
-            return;
-        }
-        let groups = body["Properties"]["SecurityGroups"].as_array().cloned().unwrap_or_default();
-        let mut own_groups = groups.iter().map(|group| named(group, &stack).1).peekable();
-        if own_groups.peek().is_some() && !own_groups.any(|group| let_in.contains(&group)) {
-            let id = path.last().copied().unwrap_or_default();
-            let text = format!("the load balancer {id} may not reach controllers on port 6443");
-            let finding = about(Finding::fatal("boot/way-in", text), path, entity);
-            findings.push(finding.help("put back the rule that lets its security group in"));
-        }
-    });
 }
 
 fn target_group(path: &[&str], entity: &Entity, findings: &mut Findings) {
@@ -94,14 +62,15 @@ fn target_group(path: &[&str], entity: &Entity, findings: &mut Findings) {
         let finding = about(Finding::fatal("boot/target-group", text), path, entity);
         findings.push(finding.help(help.to_owned()));
     };
+    let http = properties["HealthCheckProtocol"].as_str().is_some_and(|p| p.starts_with("HTTP"));
     let asked = properties["HealthCheckPath"].as_str().unwrap_or_default();
-    if !HEALTH.contains(&asked) {
+    if http && !HEALTH.contains(&asked.split('?').next().unwrap_or_default()) {
         wrong(
             format!("{id} asks for {asked}, and the API server answers that to nobody unknown"),
             "HealthCheckPath: /readyz",
         );
     }
-    if properties["Port"] != 6443 {
+    if number(&properties["Port"]) != Some(6443) {
         wrong(
             format!(
                 "{id} sends to port {}, and the API server listens on 6443",
@@ -122,18 +91,58 @@ fn target_group(path: &[&str], entity: &Entity, findings: &mut Findings) {
     }
 }
 
-/// The security groups that rules let into another on the API server's port.
-fn let_in(model: &Model, stack: &str, into: &str) -> BTreeSet<String> {
-    let mut all = BTreeSet::new();
+/// Load balancers and pods of workers reach the API server on controllers.
+pub(super) fn ways_in(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
+    let controllers = groups_of(model, "control-plane");
+    let Some(let_in) = let_in(model, &controllers) else { return };
+    for group in cx.groups.iter().filter(|group| group.pool.is_some()) {
+        let groups = groups_of(model, &group.stack);
+        if !groups.is_empty() && !groups.iter().any(|from| let_in.contains(from)) {
+            let path = ["stacks", group.stack.as_str(), "resources", "LaunchTemplate"];
+            let Some(entity) = model.entity(&path) else { continue };
+            let text =
+                format!("pods on machines of {} may not reach the API server", group.label());
+            let finding = about(Finding::fatal("boot/way-in", text), &path, entity);
+            findings.push(
+                finding.help("put back the rule that lets workers reach controllers on port 6443"),
+            );
+        }
+    }
+    for id in BALANCERS {
+        let path = ["stacks", "network", "resources", id];
+        let Some(entity) = model.entity(&path) else { continue };
+        let groups = entity.body.to_value()["Properties"]["SecurityGroups"].clone();
+        let groups = groups.as_array().cloned().unwrap_or_default();
+        if !groups.is_empty() && !groups.iter().any(|g| let_in.contains(&named(g, "network"))) {
+            let text = format!("the load balancer {id} may not reach controllers on port 6443");
+            let finding = about(Finding::fatal("boot/way-in", text), &path, entity);
+            findings.push(finding.help("put back the rule that lets its security group in"));
+        }
+    }
+}
+
+/// The security groups that rules let into one of some groups on the API server's port. Nothing is said where a
+/// rule lets in addresses, or where the groups are not of this cluster: who these are is not known here.
+fn let_in(model: &Model, into: &[(String, String)]) -> Option<BTreeSet<(String, String)>> {
+    let own = |(stack, id): &(String, String)| {
+        let group = model.entity(&["stacks", stack, "resources", id])?;
+        group.body.at(&["Properties", "SecurityGroupIngress"]).is_none().then_some(())
+    };
+    if into.is_empty() || into.iter().any(|group| own(group).is_none()) {
+        return None;
+    }
+    let (mut all, mut addresses) = (BTreeSet::new(), false);
     resources(model, "AWS::EC2::SecurityGroupIngress", &mut |path, _, body| {
         let rule = &body["Properties"];
-        let port = |key: &str| rule[key].as_i64();
+        let port = |key: &str| number(&rule[key]);
         let covers = rule["IpProtocol"] == "-1"
             || port("FromPort").is_some_and(|p| p <= 6443)
                 && port("ToPort").is_some_and(|p| p >= 6443);
-        if path[1] == stack && named(&rule["GroupId"], stack).1 == into && covers {
-            all.insert(named(&rule["SourceSecurityGroupId"], stack).1);
+        if covers && into.contains(&named(&rule["GroupId"], path[1])) {
+            let source = &rule["SourceSecurityGroupId"];
+            addresses |= source.is_null();
+            all.insert(named(source, path[1]));
         }
     });
-    all
+    (!addresses).then_some(all)
 }

@@ -13,20 +13,33 @@ use crate::value::Node;
 /// The folder of what all clients of the API server have.
 const AUTHORITY: &str = "/etc/kubernetes/pki/ca.crt";
 
-/// Checks the files and units of a group.
-pub(super) fn files(cx: &Context<'_>, model: &Model, group: &Group, findings: &mut Findings) {
+/// Checks the files and units of a group; `names` are those that the API server's certificate has.
+pub(super) fn files(
+    cx: &Context<'_>,
+    model: &Model,
+    group: &Group,
+    names: &[String],
+    findings: &mut Findings,
+) {
     for part in ["files", "units"] {
         for (name, entity) in model.entities(&["machines", &group.key, part]) {
             let Some(text) = entity.body.get("content").and_then(Node::as_str) else { continue };
             let path = ["machines", group.key.as_str(), part, name];
             let mut file = Text { cx, group, path: &path, entity, findings };
-            if part == "units" {
-                file.unit(text);
+            if part == "files" {
+                file.config(text, names);
             } else {
-                file.config(text);
+                file.unit(text, &dropins(model, &group.key, name));
             }
         }
     }
+}
+
+/// What is dropped into a unit.
+fn dropins(model: &Model, group: &str, unit: &str) -> String {
+    let all = model.entities(&["machines", group, "dropins"]);
+    let own = all.filter(|(name, _)| name.split_once('/').is_some_and(|(of, _)| of == unit));
+    own.filter_map(|(_, entity)| entity.body.get("content").and_then(Node::as_str)).collect()
 }
 
 struct Text<'a, 'f> {
@@ -39,7 +52,11 @@ struct Text<'a, 'f> {
 
 impl Text<'_, '_> {
     fn refuse(&mut self, code: &str, text: String, help: &str) {
-        let finding = about(Finding::fatal(code, text), self.path, self.entity);
+        self.say(Finding::fatal(code, text), help);
+    }
+
+    fn say(&mut self, finding: Finding, help: &str) {
+        let finding = about(finding, self.path, self.entity);
         self.findings.push(finding.help(help.to_owned()));
     }
 
@@ -47,9 +64,10 @@ impl Text<'_, '_> {
         self.path.last().copied().unwrap_or_default()
     }
 
-    fn config(&mut self, text: &str) {
+    fn config(&mut self, text: &str, names: &[String]) {
         let name = self.name().to_owned();
-        if name == "/etc/containerd/config.toml" && !says(text, "SystemdCgroup", "true") {
+        let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        if name == "/etc/containerd/config.toml" && !plain.contains("SystemdCgroup=true") {
             let said = format!(
                 "{name} does not say SystemdCgroup = true: the kubelet and containerd would count differently"
             );
@@ -61,7 +79,7 @@ impl Text<'_, '_> {
         let kind = top(text, "kind").unwrap_or_default();
         let version = top(text, "apiVersion").unwrap_or_default();
         if kind == "Config" && version == "v1" {
-            self.kubeconfig(text);
+            self.kubeconfig(text, names);
         }
         if let Some(known) = kubernetes::config_versions(kind)
             && !known.contains(&version)
@@ -73,63 +91,51 @@ impl Text<'_, '_> {
         }
     }
 
-    /// Controllers ask their own API server; other machines ask for the cluster's.
-    fn kubeconfig(&mut self, text: &str) {
+    /// Whoever trusts the cluster's authority asks for the API under a name that its certificate has.
+    fn kubeconfig(&mut self, text: &str, names: &[String]) {
         let Ok(object) = serde_yaml::from_str::<Value>(text) else { return };
-        let wanted = match self.group.role {
+        let usual = match self.group.role {
             Role::Controller => "https://127.0.0.1:6443".to_owned(),
             _ => format!("https://{}", self.cx.config.endpoint()),
         };
         for cluster in object["clusters"].as_array().into_iter().flatten() {
             let cluster = &cluster["cluster"];
             let server = cluster["server"].as_str().unwrap_or_default();
+            let host = server.split("://").last().unwrap_or_default();
+            let host = host.split(['/', ':']).next().unwrap_or_default();
+            let known = names.iter().any(|name| name == host);
             // One that trusts others is of another cluster, or of a webhook.
-            if cluster["certificate-authority"] == AUTHORITY && server != wanted {
+            if cluster["certificate-authority"] == AUTHORITY && !known && !server.contains("@{") {
                 let said = format!(
-                    "{} asks {server} for the API, and machines of {} reach it at {wanted}",
-                    self.name(),
-                    self.group.label()
+                    "{} asks {server} for the API, and its certificate does not have this name",
+                    self.name()
                 );
-                self.refuse("boot/kubeconfig", said, &format!("write server: {wanted}"));
+                let help = format!(
+                    "write server: {usual}, or add the name to pki.certificates.apiserver.sans"
+                );
+                self.refuse("boot/kubeconfig", said, &help);
             }
         }
     }
 
     /// What systemd would refuse or leave out.
-    fn unit(&mut self, text: &str) {
+    fn unit(&mut self, text: &str, dropins: &str) {
         let name = self.name().to_owned();
-        let mut section = "";
-        let mut started = false;
-        let mut once = false;
-        let mut elapses = false;
-        let mut continued = false;
-        for line in text.lines() {
-            let trimmed = line.trim();
-            let comment = trimmed.starts_with(['#', ';']);
-            if continued && !comment {
-                continued = trimmed.ends_with('\\');
-                continue;
-            }
-            if trimmed.is_empty() || comment {
-                continue;
-            }
-            continued = trimmed.ends_with('\\');
-            if let Some(named) = trimmed.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-                section = named;
-            } else if let Some((key, value)) = trimmed.split_once('=') {
-                let key = key.trim_end();
-                started |= section == "Service" && key == "ExecStart";
-                once |= section == "Service" && key == "Type" && value.trim() == "oneshot";
-                elapses |= section == "Timer" && key.starts_with("On");
-            } else {
-                let said = format!("{name} has the line `{trimmed}`, which systemd leaves out");
-                self.refuse("boot/unit", said, "lines are [Section], Key=value or # a comment");
-            }
+        for line in lines(text).filter(|line| !line.starts_with('[') && !line.contains('=')) {
+            let said = format!("{name} has the line `{line}`, which systemd leaves out");
+            let help = "lines are [Section], Key=value or # a comment";
+            self.say(Finding::warning("boot/unit", said), help);
         }
-        if name.ends_with(".service") && !started && !(once && text.contains("ExecStop=")) {
+        let whole = format!("{text}\n{dropins}");
+        let has = |key: &str| {
+            lines(&whole).any(|line| line.split('=').next().is_some_and(|k| k.trim_end() == key))
+        };
+        let once = lines(&whole).any(|line| line.replace(' ', "") == "Type=oneshot");
+        if name.ends_with(".service") && !has("ExecStart") && !(once && has("ExecStop")) {
             let said = format!("{name} has no ExecStart in [Service]: systemd refuses it");
             self.refuse("boot/unit", said, "say what it runs");
         }
+        let elapses = lines(&whole).any(|line| line.starts_with("On") && line.contains('='));
         if name.ends_with(".timer") && !elapses {
             let said = format!("{name} has no On… in [Timer]: systemd refuses it");
             self.refuse("boot/unit", said, "say when it elapses: OnCalendar=daily");
@@ -137,19 +143,30 @@ impl Text<'_, '_> {
     }
 }
 
-/// Whether a TOML text has a key with a value.
-fn says(text: &str, key: &str, value: &str) -> bool {
-    let mut pairs = text.lines().filter_map(|line| line.split_once('='));
-    pairs.any(|(k, v)| k.trim() == key && v.trim() == value)
+/// The lines of a unit, without comments and what continues a line before.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let mut continued = false;
+    text.lines().map(str::trim).filter(move |line| {
+        let comment = line.is_empty() || line.starts_with(['#', ';']);
+        let own = !comment && !continued;
+        if !comment {
+            continued = line.ends_with('\\');
+        }
+        own
+    })
 }
 
 /// A key of an object in YAML, on a line of its own, or in JSON's form with all in braces. Reading whole files
 /// would take longer than all else that is checked.
 fn top<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    let part = |text: &'a str| text.trim_start().strip_prefix(key)?.strip_prefix(':');
+    let part = |text: &'a str| {
+        let text = text.trim_start().trim_start_matches(['"', '\'']).strip_prefix(key)?;
+        text.trim_start_matches(['"', '\'']).strip_prefix(':')
+    };
     let found = match text.trim_start().strip_prefix('{') {
         Some(inside) => inside.split(',').find_map(part)?,
         None => text.lines().filter(|line| !line.starts_with(' ')).find_map(part)?,
     };
-    Some(found.trim().trim_matches(['"', '\'', '}']))
+    let value = found.split(" #").next().unwrap_or_default();
+    Some(value.trim().trim_matches(['"', '\'', '}']))
 }

@@ -16,6 +16,14 @@ pub(super) fn keys(cx: &Context<'_>, model: &Model, findings: &mut Findings) {
     names(cx, model, &requests, findings);
 }
 
+/// The names and addresses that the API server's certificate has.
+pub(super) fn names_of_the_api(cx: &Context<'_>, model: &Model) -> Vec<String> {
+    let requests = Requests::of(model, cx.config);
+    let request = requests.certificates.get("apiserver");
+    let sans = request.into_iter().flat_map(|r| &r.sans).filter_map(serde_json::Value::as_str);
+    sans.map(str::to_owned).collect()
+}
+
 /// A machine reads what its role may read, and what is minted at all.
 fn readers(cx: &Context<'_>, model: &Model, requests: &Requests, findings: &mut Findings) {
     let all = files(requests);

@@ -126,14 +126,14 @@ pub(super) fn signals(cx: &Context<'_>, model: &Model, findings: &mut Findings) 
     });
 }
 
-fn number(value: &Value) -> Option<u64> {
+pub(super) fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// `PT1H30M` in seconds.
 fn seconds(text: &str) -> Option<u64> {
     let mut rest = text.strip_prefix("PT")?;
-    let mut sum = 0;
+    let mut sum: u64 = 0;
     while !rest.is_empty() {
         let digits = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         let number: u64 = rest[..rest.len() - digits.len()].parse().ok()?;
@@ -143,7 +143,7 @@ fn seconds(text: &str) -> Option<u64> {
             'S' => 1,
             _ => return None,
         };
-        sum += number * factor;
+        sum = sum.checked_add(number.checked_mul(factor)?)?;
         rest = &digits[1..];
     }
     Some(sum)

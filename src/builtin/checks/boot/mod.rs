@@ -21,11 +21,12 @@ use crate::plugin::Context;
 pub(in crate::builtin) fn boot(cx: &Context<'_>, model: &Model) -> Findings {
     let mut findings = Findings::new();
     keys::keys(cx, model, &mut findings);
+    let names = keys::names_of_the_api(cx, model);
     for group in cx.groups {
         if group.role != Role::Etcd {
             kubelet::kubelet(cx, model, group, &mut findings);
         }
-        files::files(cx, model, group, &mut findings);
+        files::files(cx, model, group, &names, &mut findings);
     }
     settings::settings(cx, model, &mut findings);
     entry::ports(model, &mut findings);

@@ -11,7 +11,7 @@ mod storage;
 use super::{about, setter, shown, text};
 use crate::finding::{Finding, Findings};
 use crate::kubernetes;
-use crate::model::Model;
+use crate::model::{Entity, Model};
 use crate::plugin::Context;
 
 const API: &str = "apiServer";
@@ -39,6 +39,14 @@ struct Rules<'a, 'f> {
     findings: &'f mut Findings,
 }
 
+/// An item of a flag that holds several: a URL, a key and its value.
+struct Item<'a> {
+    flag: &'a str,
+    name: &'a str,
+    value: String,
+    entity: &'a Entity,
+}
+
 impl<'a> Rules<'a, '_> {
     /// The flags that are set.
     fn names(&self, section: &str) -> Vec<&'a str> {
@@ -58,10 +66,23 @@ impl<'a> Rules<'a, '_> {
         self.text(flag).and_then(|t| t.parse().ok())
     }
 
-    /// The items of a flag that holds several, with their values.
-    fn items(&self, flag: &str) -> Vec<(String, String)> {
+    /// The items of a flag that holds several.
+    fn items(&self, flag: &'a str) -> Vec<Item<'a>> {
         let items = self.model.entities(&[API, "flags", flag]);
-        items.map(|(name, entity)| (name.to_owned(), shown(&entity.body))).collect()
+        let item = |(name, entity): (&'a str, &'a Entity)| Item {
+            flag,
+            name,
+            value: shown(&entity.body),
+            entity,
+        };
+        items.map(item).collect()
+    }
+
+    /// Says that one item of a flag cannot stand as it does.
+    fn refuse_item(&mut self, item: &Item<'_>, said: String, help: &str) {
+        let finding = Finding::fatal("flags/combination", said);
+        let path = [API, "flags", item.flag, item.name];
+        self.findings.push(about(finding, &path, item.entity).help(help));
     }
 
     /// Whether a feature gate is on: as it is set, or by default. One that nobody knows any more is.

@@ -52,9 +52,12 @@ impl Rules<'_, '_> {
             }
         }
         // The webhook sends in batches unless it is told otherwise; the log does not.
-        for (backend, usual) in [("log", "blocking"), ("webhook", "batch")] {
+        for (backend, on, usual) in [
+            ("log", "audit-log-path", "blocking"),
+            ("webhook", "audit-webhook-config-file", "batch"),
+        ] {
             let mode = self.text(&format!("audit-{backend}-mode"));
-            if mode.as_deref().unwrap_or(usual) != "batch" {
+            if !self.has(on) || mode.as_deref().unwrap_or(usual) != "batch" {
                 continue;
             }
             let throttled = self.text(&format!("audit-{backend}-batch-throttle-enable"));
@@ -106,45 +109,48 @@ impl Rules<'_, '_> {
         }
         let flag = "runtime-config";
         let items = self.items(flag);
-        if let [(only, value)] = items.as_slice()
-            && only == "api/all"
-            && value == "false"
+        if let [only] = items.as_slice()
+            && only.name == "api/all"
+            && only.value == "false"
         {
             let said = format!("--{flag} turns every API off (api/all=false), and nothing on");
-            self.refuse(flag, None, said, "name those that stay on: v1: true");
+            self.refuse_item(only, said, "name those that stay on: v1: true");
         }
-        for (key, _) in &items {
-            if let Some((said, help)) = self.api_fault(key) {
-                self.refuse(flag, None, said, &help);
+        for item in &items {
+            if let Some((said, help)) = self.api_fault(item.name) {
+                self.refuse_item(item, said, &help);
             }
         }
         // The first that is said counts.
         let fair = self.text("enable-priority-and-fairness").as_deref() != Some("false");
         let said = ["flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"]
             .into_iter()
-            .find_map(|key| items.iter().find(|(name, _)| name == key));
-        if let Some((key, _)) = said.filter(|(_, value)| fair && value == "false") {
-            let said =
-                format!("--{flag} turns {key} off, and --enable-priority-and-fairness needs it");
-            let also = Some("enable-priority-and-fairness");
-            self.refuse(flag, also, said, "leave flowcontrol.apiserver.k8s.io/v1 on");
+            .find_map(|key| items.iter().find(|item| item.name == key));
+        if let Some(item) = said.filter(|item| fair && item.value == "false") {
+            let said = format!(
+                "--{flag} turns {} off, and --enable-priority-and-fairness needs it",
+                item.name
+            );
+            self.refuse_item(item, said, "leave flowcontrol.apiserver.k8s.io/v1 on");
         }
     }
 
     /// What is wrong with a key of `runtime-config`.
     fn api_fault(&self, key: &str) -> Option<(String, String)> {
-        let words: Vec<&str> = key.split('/').collect();
-        if key == "v1"
+        // The core group has several spellings, which all become `/v1`.
+        let core = ["v1", "api/v1", "/v1"];
+        if core.iter().any(|v| key == *v || key.strip_prefix(v).is_some_and(|k| k.starts_with('/')))
             || ["api/all", "api/ga", "api/beta", "api/alpha", "api/legacy"].contains(&key)
         {
             return None;
         }
+        let words: Vec<&str> = key.split('/').collect();
         if !(2..=3).contains(&words.len()) || words.contains(&"") {
             let said = format!("--runtime-config has `{key}`, and each is GROUP/VERSION");
             return Some((said, "write apps/v1: true".to_owned()));
         }
         let groups = crate::kubernetes::api_groups(self.minor);
-        if groups.contains(&words[0]) || words[0] == "api" && words[1] == "v1" {
+        if groups.contains(&words[0]) {
             return None;
         }
         let said = format!("kube-apiserver of 1.{} has no API group {}", self.minor, words[0]);

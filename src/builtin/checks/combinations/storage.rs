@@ -21,14 +21,15 @@ impl Rules<'_, '_> {
             self.lacks("etcd-servers", said, "take the patch away that removes it");
         }
         let flag = "etcd-servers-overrides";
-        for (text, _) in self.items(flag) {
-            let resource = text.split_once('#').filter(|(resource, servers)| {
+        for item in self.items(flag) {
+            let resource = item.name.split_once('#').filter(|(resource, servers)| {
                 resource.contains('/')
                     && servers.split(';').all(|server| server.starts_with("http"))
             });
             if resource.is_none() {
-                let said = format!("--{flag} has `{text}`, and each is GROUP/RESOURCE#URL;URL");
-                self.refuse(flag, None, said, "write /events#https://HOST:2379");
+                let said =
+                    format!("--{flag} has `{}`, and each is GROUP/RESOURCE#URL;URL", item.name);
+                self.refuse_item(&item, said, "write /events#https://HOST:2379");
             }
         }
         let reload = "encryption-provider-config-automatic-reload";
@@ -78,9 +79,11 @@ impl Rules<'_, '_> {
 
     fn provider_fault(&self, provider: &Value) -> Option<(String, String)> {
         let fault = |text: String, help: &str| Some((text, help.to_owned()));
-        if provider["kms"]["apiVersion"] == "v1" && !self.gate("KMSv1") {
+        let kms = &provider["kms"];
+        let version = kms["apiVersion"].as_str().unwrap_or("v1");
+        if !kms.is_null() && version == "v1" && !self.gate("KMSv1") {
             return fault(
-                "a KMS provider of v1 needs the gate KMSv1".to_owned(),
+                "a KMS provider of v1, as it is unless it says, needs the gate KMSv1".to_owned(),
                 "use apiVersion: v2",
             );
         }
