@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::machine::{Machine, Seat};
 use crate::world::{BALANCER, World, kubernetes_version, until};
-use crate::{root, shown};
+use crate::{files_below, root, shown};
 
 /// The highly available example with an identity provider, and the plugin that asks for one of everything.
 const PLUGINS: &str = "  dex: {settings: {issuer: https://dex.acme.example, ca: certs/issuer.crt, connectors: {github: {type: github, name: GitHub, config: {clientID: x, clientSecret: {$secret: github}}}}}}
@@ -112,16 +112,8 @@ fn is_what_was_rendered(world: &World, machine: &Machine) -> usize {
     let shared = machine.seat.group.starts_with("pool:").then(|| rendered.join("worker/bundle"));
     let mut files: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for tree in shared.into_iter().chain([rendered.join(folder).join("bundle")]) {
-        let mut open = vec![tree.clone()];
-        while let Some(next) = open.pop() {
-            for entry in std::fs::read_dir(next).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_dir() {
-                    open.push(path);
-                } else {
-                    files.insert(path.strip_prefix(&tree).unwrap().to_owned(), path);
-                }
-            }
+        for path in files_below(&tree) {
+            files.insert(path.strip_prefix(&tree).unwrap().to_owned(), path);
         }
     }
     let text = |path: &str| {

@@ -164,24 +164,26 @@ fn every_yaml_file_reads_the_same_in_a_yaml_1_1_reader() {
     println!("{} files read the same", ours.len());
 }
 
-/// A hash over all paths and bytes below a folder.
-fn tree(dir: &Path) -> String {
-    let mut lines = Vec::new();
+/// Every file below a folder.
+fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
     let mut open = vec![dir.to_owned()];
     while let Some(next) = open.pop() {
         for entry in std::fs::read_dir(next).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                lines.push(format!(
-                    "{} {}",
-                    path.strip_prefix(dir).unwrap().display(),
-                    sha256(&std::fs::read(&path).unwrap())
-                ));
-            }
+            if path.is_dir() { open.push(path) } else { files.push(path) }
         }
     }
+    files
+}
+
+/// A hash over all paths and bytes below a folder.
+fn tree(dir: &Path) -> String {
+    let line = |path: PathBuf| {
+        let hash = sha256(&std::fs::read(&path).unwrap());
+        format!("{} {hash}", path.strip_prefix(dir).unwrap().display())
+    };
+    let mut lines: Vec<String> = files_below(dir).into_iter().map(line).collect();
     lines.sort();
     assert!(lines.len() > 50);
     sha256(lines.join("\n").as_bytes())

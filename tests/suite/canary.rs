@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::{Cluster, Output, kaws_with_input};
+use crate::support::{Cluster, Output, files_below, kaws_with_input};
 
 /// What is searched for: a secret, its base64, and what private keys begin with, in PEM and in base64 of PEM.
 const WORDS: [&str; 4] = [
@@ -114,17 +114,6 @@ fn the_kubeconfig_is_its_owners(file: &Path) {
 
 /// Everything in a folder, as one text.
 fn everything(dir: &Path) -> String {
-    let mut all = String::new();
-    let mut open = vec![dir.to_owned()];
-    while let Some(next) = open.pop() {
-        for entry in std::fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                all.push_str(&String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
-            }
-        }
-    }
-    all
+    let files = files_below(dir).into_iter().map(|path| std::fs::read(path).unwrap());
+    files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kaws::value::sha256;
 
-use crate::support::{examples, kaws, rendered};
+use crate::support::{examples, files_below, kaws, rendered};
 
 #[test]
 fn every_example_renders_the_same_bytes_twice_and_in_any_order_of_discovery() {
@@ -86,24 +86,12 @@ fn the_environment_enters_nothing() {
 /// A hash over paths, modes and bytes.
 fn tree_hash(dir: &std::path::Path) -> String {
     use std::os::unix::fs::PermissionsExt as _;
-    let mut lines = Vec::new();
-    let mut open = vec![dir.to_owned()];
-    while let Some(next) = open.pop() {
-        for entry in std::fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                open.push(path);
-                continue;
-            }
-            let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
-            let bytes = std::fs::read(&path).unwrap();
-            lines.push(format!(
-                "{} {mode:o} {}",
-                path.strip_prefix(dir).unwrap().display(),
-                sha256(&bytes)
-            ));
-        }
-    }
+    let line = |path: std::path::PathBuf| {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        let bytes = std::fs::read(&path).unwrap();
+        format!("{} {mode:o} {}", path.strip_prefix(dir).unwrap().display(), sha256(&bytes))
+    };
+    let mut lines: Vec<String> = files_below(dir).into_iter().map(line).collect();
     lines.sort();
     sha256(lines.join("\n").as_bytes())
 }

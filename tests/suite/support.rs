@@ -99,6 +99,19 @@ impl Cluster {
     }
 }
 
+/// Every file below a folder.
+pub fn files_below(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    let mut open = vec![dir.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { open.push(path) } else { files.push(path) }
+        }
+    }
+    files
+}
+
 /// What the command printed, and how it ended.
 pub struct Output {
     pub code: i32,
