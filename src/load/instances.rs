@@ -15,7 +15,7 @@ use crate::lock::Lock;
 use crate::name::{Name, did_you_mean};
 use crate::origin::{Origin, SourceFile};
 use crate::plugin::{Declared, Files, Home, Instance, Package, Plugin, Slot, prepare};
-use crate::template::{Expression, Scope, is_truthy};
+use crate::template::{Engine, Scope, is_truthy};
 use crate::value::{Data, Node};
 
 /// What is known when plugins are chosen.
@@ -26,6 +26,7 @@ pub(super) struct Cx<'a> {
     pub(super) groups: &'a [Group],
     pub(super) folder: &'a Path,
     pub(super) natives: Natives<'a>,
+    pub(super) engine: &'a Engine,
 }
 
 /// Does nothing: a stage in which a plugin has no part.
@@ -50,7 +51,7 @@ pub(super) fn resolve(cx: &Cx<'_>, catalogue: &Catalogue) -> Result<Outcome<Vec<
     check_pool_plugins(cx, &instances, &mut findings);
     let schema = Cluster::facts_schema();
     for instance in instances.iter().filter(|i| i.package.home != Home::Builtin) {
-        findings.extend(Declared::check(&instance.package, &schema));
+        findings.extend(Declared::check(&instance.package, &schema, cx.engine));
     }
     instances.push(customised(cx, &schema, &mut findings));
     instances.sort_by(|a, b| a.name.cmp(&b.name));
@@ -324,7 +325,9 @@ fn holds(cx: &Cx<'_>, instance: &Instance, when: Option<&str>) -> bool {
     let Some(when) = when else { return true };
     let roots = BTreeMap::from([("settings", &instance.settings), ("cluster", cx.facts)]);
     let scope = Scope { roots, plugin: &instance.name };
-    let value = Expression::parse(when)
+    let value = cx
+        .engine
+        .expression(when)
         .ok()
         .and_then(|e| e.evaluate(&scope, &instance.package.node.origin).ok());
     value.is_some_and(|v| is_truthy(&v))
@@ -370,7 +373,7 @@ fn customised(cx: &Cx<'_>, schema: &serde_json::Value, findings: &mut Findings) 
             .expect("it is constant"),
         writes: None,
     };
-    findings.extend(Declared::check(&package, schema));
+    findings.extend(Declared::check(&package, schema, cx.engine));
     Instance {
         name: package.name.clone(),
         package: Arc::new(package),

@@ -85,6 +85,7 @@ pub fn load_with(
     findings.extend(catalogue.findings());
     let facts = cluster::facts(&config, &node);
     let groups = crate::config::groups(&config);
+    let engine = Engine::new(embedded::partials());
     let cx = instances::Cx {
         config: &config,
         node: &node,
@@ -92,6 +93,7 @@ pub fn load_with(
         groups: &groups,
         folder: &folder,
         natives,
+        engine: &engine,
     };
     let plugins = instances::resolve(&cx, &catalogue)?.collect(&mut findings);
     let lock = lock(&folder)?.collect(&mut findings);
@@ -103,7 +105,6 @@ pub fn load_with(
     let (Some(order), Some(lock), false) = (order, lock, findings.any_fatal()) else {
         return Ok(Outcome { value: None, findings });
     };
-    let engine = Engine::new(embedded::partials());
     let setup = Setup { config, node, facts, groups, plugins, order, lock, engine };
     Ok(Outcome { value: Some(setup), findings })
 }

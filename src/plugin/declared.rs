@@ -8,7 +8,7 @@ use super::{Artifact, Context, Contribution, Package, Part, Plugin, Rendering};
 use crate::config::{Group, Role};
 use crate::finding::{Finding, Findings, Outcome, Severity};
 use crate::model::{GROUPED, Model, has_placeholder};
-use crate::template::{self, Checked, Scope, uses_root};
+use crate::template::{self, Checked, Engine, Scope, uses_root};
 use crate::value::{Data, Node};
 
 /// A declared plugin, checked.
@@ -69,7 +69,7 @@ impl Plugin for Declared {
 impl Declared {
     /// Returns all that is wrong with a package's templates and the files it names.
     #[must_use]
-    pub fn check(package: &Package, cluster: &Value) -> Findings {
+    pub fn check(package: &Package, cluster: &Value, engine: &Engine) -> Findings {
         let secrets: BTreeSet<String> = package.manifest.secrets.keys().cloned().collect();
         let machine = machine_schema();
         let plugin = json!({"type": "object", "properties": {"name": {}, "version": {}}});
@@ -84,7 +84,7 @@ impl Declared {
             .into_iter()
             .map(|(k, v)| (k, if k == "settings" { &files } else { v }))
             .collect();
-        let cx = Checked { schemas, secrets: &secrets };
+        let cx = Checked { engine, schemas, secrets: &secrets };
         let mut findings = Findings::new();
         for part in ["initialise", "render", "deploy", "validate", "pins", "provides"] {
             if let Some(node) = package.node.get(part) {
@@ -210,7 +210,7 @@ fn contribute(tree: &Node, cx: &Context<'_>) -> Outcome<Contribution> {
         let package = &cx.me.package;
         let template_text =
             |name: &str| package.text(&format!("templates/{name}")).map(str::to_owned);
-        let each_group = uses_root(&grouped, "machine", &template_text);
+        let each_group = uses_root(&grouped, "machine", cx.engine, &template_text);
         for class in classes(cx, each_group) {
             let machine = machine(cx, class[0]);
             let scope = scope(cx, cx.me.settings_for(class[0]), cx.values);

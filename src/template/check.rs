@@ -9,8 +9,7 @@ use serde_json::Value;
 
 use super::evaluate::{each, each_source};
 use super::expression::{raw, segments};
-use super::text::compile;
-use super::{Expression, ROOTS, Scope, helpers, is_template};
+use super::{Engine, Expression, ROOTS, Scope, helpers, is_template};
 use crate::finding::{Finding, Findings};
 use crate::name::did_you_mean;
 use crate::origin::Origin;
@@ -20,6 +19,8 @@ use crate::value::{Data, Node, Path};
 /// What templates are checked against.
 #[derive(Clone, Debug)]
 pub struct Checked<'a> {
+    /// What parses them.
+    pub engine: &'a Engine,
     /// The schema of each root; a root without one is open.
     pub schemas: BTreeMap<&'a str, &'a Value>,
     /// The secrets the plugin's manifest declares.
@@ -79,7 +80,7 @@ fn each_or<'a>(node: &Node, cx: &Checked<'a>, item: Item<'a>, findings: &mut Fin
 
 /// Returns the schema of the items that `$each` goes over.
 fn item_of<'a>(over: &Node, cx: &Checked<'a>, item: Item<'a>) -> Item<'a> {
-    let Ok(Expression::Path(path)) = Expression::parse(&each_source(over)) else { return None };
+    let Ok(Expression::Path(path)) = cx.engine.expression(&each_source(over)) else { return None };
     items_at(&path, cx, item)
 }
 
@@ -108,7 +109,7 @@ fn bare<'a>(
     findings: &mut Findings,
 ) {
     let text = text.trim().trim_start_matches("{{").trim_end_matches("}}");
-    match Expression::parse(text) {
+    match cx.engine.expression(text) {
         Ok(expression) => one(&expression, origin, cx, item, findings),
         Err(reason) => {
             let reason = reason.lines().next().unwrap_or_default();
@@ -126,7 +127,7 @@ fn leaf<'a>(
     item: Item<'a>,
     findings: &mut Findings,
 ) {
-    match compile(text, origin) {
+    match cx.engine.parse(text, origin) {
         Ok(template) => elements(&template, &Place { text, origin }, cx, item, findings),
         Err(finding) => findings.push(*finding),
     }
@@ -315,7 +316,7 @@ pub(super) fn causes(template: &Template, scope: &Scope<'_>) -> Vec<Origin> {
     let mut causes = Vec::new();
     all_paths(template, &mut |path| {
         if let Some(node) = scope.lookup(path) {
-            causes.extend(node.causes.iter().cloned());
+            causes.extend(node.causes().iter().cloned());
             if node.origin.has_text() && path[0] == "settings" {
                 causes.push(node.origin.clone());
             }
@@ -362,12 +363,14 @@ fn parameter_paths(parameter: &Parameter, visit: &mut dyn FnMut(&[String])) {
 
 /// Returns whether a template anywhere in `node` uses the root `name`; `also` looks into files it names.
 #[must_use]
-pub fn uses_root(node: &Node, name: &str, also: &dyn Fn(&str) -> Option<String>) -> bool {
+pub fn uses_root(
+    node: &Node,
+    name: &str,
+    engine: &Engine,
+    also: &dyn Fn(&str) -> Option<String>,
+) -> bool {
     let mut used = false;
-    let in_text = |text: &str| {
-        let template = Template::compile(&super::guarded(text)).ok();
-        template.is_some_and(|t| roots_of(&t).contains_key(name))
-    };
+    let in_text = |text: &str| engine.parsed(text).is_ok_and(|t| roots_of(&t).contains_key(name));
     node.walk(&mut |part| {
         for (key, value) in part.as_map().into_iter().flatten() {
             used |= is_template(key) && in_text(key);

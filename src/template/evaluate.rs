@@ -173,7 +173,7 @@ impl Run<'_> {
 
     fn expression(&mut self, text: &str, at: &Node, scope: &Scope<'_>) -> Option<Node> {
         let text = text.trim().trim_start_matches("{{").trim_end_matches("}}");
-        let parsed = Expression::parse(text);
+        let parsed = self.engine.expression(text);
         let expression = match parsed {
             Ok(expression) => expression,
             Err(reason) => {
@@ -212,7 +212,7 @@ impl Run<'_> {
     }
 
     fn leaf(&mut self, text: &str, node: &Node, scope: &Scope<'_>) -> Option<Node> {
-        let template = match super::text::compile(text, &node.origin) {
+        let template = match self.engine.parse(text, &node.origin) {
             Ok(template) => template,
             Err(finding) => {
                 self.findings.push(*finding);
@@ -226,7 +226,10 @@ impl Run<'_> {
         match self.engine.fill(&template, text, scope, &node.origin) {
             Ok(text) => {
                 let causes = super::check::causes(&template, scope);
-                Some(Node { data: Data::String(text.into()), causes, ..node.clone_shell() })
+                Some(
+                    Node { data: Data::String(text.into()), ..node.clone_shell() }
+                        .caused_by(causes),
+                )
             }
             Err(finding) => {
                 self.findings.push(*finding);

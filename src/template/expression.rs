@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Scope;
 use super::helpers::{self, HelperError};
 use crate::origin::Origin;
-use crate::value::Node;
+use crate::value::{Data, Node};
 
 /// A parsed expression.
 #[derive(Clone, Debug)]
@@ -21,16 +21,6 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// Reads an expression without its braces, as `$when` and `$each` take it.
-    ///
-    /// # Errors
-    /// What handlebars says, or that it is more than one expression.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let template = Template::compile(&format!("{{{{{}}}}}", text.trim()))
-            .map_err(|e| e.reason().to_string())?;
-        Self::sole(&template).ok_or_else(|| "one expression is needed".to_owned())
-    }
-
     /// Returns the expression, if the template is exactly one.
     #[must_use]
     pub fn sole(template: &Template) -> Option<Self> {
@@ -78,14 +68,8 @@ impl Expression {
         match self {
             Self::Literal(value) => Ok(Node::from_value(value.clone(), origin)),
             Self::Path(path) => Ok(scope.lookup(path).map_or_else(
-                || Node::from_value(Value::Null, origin),
-                |found| Node {
-                    data: found.data.clone(),
-                    origin: origin.clone(),
-                    key: None,
-                    causes: causes(found),
-                    note: None,
-                },
+                || Node::new(Data::Null, origin.clone()),
+                |found| Node::new(found.data.clone(), origin.clone()).caused_by(causes(found)),
             )),
             Self::Call(name, arguments) => {
                 let arguments: Vec<Node> = arguments
@@ -101,9 +85,8 @@ impl Expression {
                     "output" => serde_json::json!({"$output": values.first()}),
                     _ => helpers::call(name, &values)?,
                 };
-                let mut node = Node::from_value(result, origin);
-                node.causes = arguments.into_iter().flat_map(|a| a.causes).collect();
-                Ok(node)
+                let causes = arguments.iter().flat_map(|a| a.causes().to_vec()).collect();
+                Ok(Node::from_value(result, origin).caused_by(causes))
             }
         }
     }
@@ -128,7 +111,7 @@ impl Expression {
 
 /// Where a value was written, if in a file, and what it was made from before.
 fn causes(found: &Node) -> Vec<Origin> {
-    let mut causes = found.causes.clone();
+    let mut causes = found.causes().to_vec();
     if found.origin.has_text() {
         causes.push(found.origin.clone());
     }
@@ -175,8 +158,9 @@ mod tests {
 
     #[test]
     fn calls_nest() {
-        let Expression::Call(name, arguments) =
-            Expression::parse(r#"eq (upper settings.a) "B""#).unwrap()
+        let Expression::Call(name, arguments) = crate::template::Engine::new(&[].into())
+            .expression(r#"eq (upper settings.a) "B""#)
+            .unwrap()
         else {
             panic!("a call");
         };

@@ -473,7 +473,7 @@ fn url(value: &Value) -> Result<Url, String> {
 mod tests {
     use super::*;
     use crate::name::Name;
-    use crate::template::{Expression, Scope};
+    use crate::template::{Engine, Scope};
     use serde_json::json;
 
     #[test]
@@ -483,6 +483,7 @@ mod tests {
         let empty = Node::empty_map(origin.clone());
         let plugin = Name::new("t").unwrap();
         let scope = Scope { roots: [("cluster", &empty)].into(), plugin: &plugin };
+        let engine = Engine::new(&[].into());
         for helper in HELPERS {
             assert!(helper.doc.ends_with('.'), "{}", helper.name);
             let (example, result) = helper.example;
@@ -491,7 +492,8 @@ mod tests {
                 "secret" | "output" => {
                     call(helper.name, &[json!(example.split('"').nth(1))]).unwrap()
                 }
-                _ => Expression::parse(example)
+                _ => engine
+                    .expression(example)
                     .unwrap()
                     .evaluate(&scope, &origin)
                     .unwrap()

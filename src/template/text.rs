@@ -1,24 +1,27 @@
 //! Text templates: handlebars, strict, without HTML escaping.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use handlebars::{
     Context, Handlebars, Helper as Call, HelperDef, RenderContext, RenderError, RenderErrorReason,
-    Renderable, ScopedJson, StringOutput, Template,
+    Renderable, ScopedJson, StringOutput, Template, TemplateError,
 };
 use serde_json::{Map, Value};
 
 use super::check::roots_of;
 use super::helpers::{self, HELPERS};
-use super::{Scope, guarded};
+use super::{Expression, Scope, guarded};
 use crate::finding::Finding;
 use crate::origin::Origin;
 use crate::value::{Data, Node};
 
-/// Renders text; one serves all plugins.
+/// Parses and renders; one serves all plugins.
 #[derive(Debug)]
 pub struct Engine {
     registry: Handlebars<'static>,
+    /// Templates by their text: parsing is slow, and most are rendered for every group of machines.
+    parsed: Mutex<BTreeMap<String, Arc<Template>>>,
 }
 
 impl Engine {
@@ -37,7 +40,7 @@ impl Engine {
         for (name, text) in partials {
             registry.register_partial(name, text).expect("a test renders every partial");
         }
-        Self { registry }
+        Self { registry, parsed: Mutex::default() }
     }
 
     /// Returns the text that `text` gives.
@@ -50,7 +53,36 @@ impl Engine {
         scope: &Scope<'_>,
         origin: &Origin,
     ) -> Result<String, Box<Finding>> {
-        self.fill(&compile(text, origin)?, text, scope, origin)
+        self.fill(&*self.parse(text, origin)?, text, scope, origin)
+    }
+
+    /// Parses a template.
+    ///
+    /// # Errors
+    /// A finding at the line.
+    pub(super) fn parse(&self, text: &str, origin: &Origin) -> Result<Arc<Template>, Box<Finding>> {
+        self.parsed(text).map_err(|error| Box::new(unparsed(&error, text, origin)))
+    }
+
+    /// Reads an expression without its braces, as `$when` and `$each` take it.
+    ///
+    /// # Errors
+    /// What handlebars says, or that it is more than one expression.
+    pub fn expression(&self, text: &str) -> Result<Expression, String> {
+        let template = self
+            .parsed(&format!("{{{{{}}}}}", text.trim()))
+            .map_err(|error| error.reason().to_string())?;
+        Expression::sole(&template).ok_or_else(|| "one expression is needed".to_owned())
+    }
+
+    pub(super) fn parsed(&self, text: &str) -> Result<Arc<Template>, Box<TemplateError>> {
+        let known = || self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(template) = known().get(text) {
+            return Ok(Arc::clone(template));
+        }
+        let template = Arc::new(Template::compile(&guarded(text))?);
+        known().insert(text.to_owned(), Arc::clone(&template));
+        Ok(template)
     }
 
     /// Returns the text that a template gives which has been parsed.
@@ -76,31 +108,15 @@ impl Engine {
     }
 }
 
-/// Parses a template.
-///
-/// # Errors
-/// A finding at the line.
-pub(super) fn compile(text: &str, origin: &Origin) -> Result<Template, Box<Finding>> {
-    Template::compile(&guarded(text)).map_err(|error| {
-        let reason = error.reason().to_string();
-        let at = error
-            .pos()
-            .map_or_else(|| origin.clone(), |(line, column)| inside(text, origin, line, column));
-        let first = reason
-            .lines()
-            .find(|l| !l.trim().is_empty())
-            .unwrap_or("it does not parse")
-            .trim()
-            .to_owned();
-        let finding =
-            Finding::fatal("template/syntax", format!("the template does not parse: {first}"))
-                .at(&at);
-        Box::new(
-            finding.help(
-                "braces of other languages stand in `$literal:`, or behind a backslash: \\{{",
-            ),
-        )
-    })
+fn unparsed(error: &TemplateError, text: &str, origin: &Origin) -> Finding {
+    let reason = error.reason().to_string();
+    let at = error
+        .pos()
+        .map_or_else(|| origin.clone(), |(line, column)| inside(text, origin, line, column));
+    let first = reason.lines().find(|l| !l.trim().is_empty()).unwrap_or("it does not parse").trim();
+    Finding::fatal("template/syntax", format!("the template does not parse: {first}"))
+        .at(&at)
+        .help("braces of other languages stand in `$literal:`, or behind a backslash: \\{{")
 }
 
 /// Returns the place at `line` and `column` of a template: exact where the template is a whole file.
