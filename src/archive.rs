@@ -27,7 +27,7 @@ pub type Bundle = BTreeMap<String, Arc<Entry>>;
 pub fn hash(bundle: &Bundle) -> String {
     let mut sink = Sink(Sha256::new());
     write(bundle, &mut sink);
-    sink.0.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    crate::value::hex(&sink.0.finalize())
 }
 
 /// Returns the bundle's tar, compressed.

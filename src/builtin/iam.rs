@@ -128,7 +128,7 @@ fn note(body: &mut Node, owners: &[&str]) {
     });
     if let Some(crate::value::Data::List(items)) = statements.map(|n| &mut n.data) {
         for (item, owners) in items.iter_mut().zip(owners) {
-            item.note = Some((*owners).into());
+            item.set_note(*owners);
         }
     }
 }

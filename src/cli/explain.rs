@@ -203,7 +203,7 @@ fn line(owner: &Claimant, width: usize, found: &[(Path, &Entity)], run: &Run) ->
             if all { ", for all workers" } else { "" }
         ));
     }
-    for cause in owner.body.causes.iter().take(3) {
+    for cause in owner.body.causes().iter().take(3) {
         line.push_str(&format!("\n  {:width$}  which it takes from {cause}", ""));
     }
     line

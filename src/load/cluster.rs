@@ -144,17 +144,9 @@ fn merged(base: Node, over: Node) -> Node {
                 };
                 base.insert(key, value);
             }
-            Node {
-                data: Data::Map(base),
-                origin: over.origin,
-                key: over.key,
-                causes: over.causes,
-                note: over.note,
-            }
+            Node { data: Data::Map(base), origin: over.origin, key: over.key, rare: over.rare }
         }
-        (_, data) => {
-            Node { data, origin: over.origin, key: over.key, causes: over.causes, note: over.note }
-        }
+        (_, data) => Node { data, origin: over.origin, key: over.key, rare: over.rare },
     }
 }
 

@@ -244,11 +244,11 @@ impl Conflict {
             |claimant: &Claimant, node: &Node| format!("{}: {}", claimant.plugin, summary(node));
         let mut finding =
             Finding::fatal("merge/conflict", message).at_with(&left.origin, label(a, left));
-        for cause in &left.causes {
+        for cause in left.causes() {
             finding = finding.related(cause, format!("which {} takes from here", a.plugin));
         }
         finding = finding.related(&right.origin, label(b, right));
-        for cause in &right.causes {
+        for cause in right.causes() {
             finding = finding.related(cause, format!("which {} takes from here", b.plugin));
         }
         if let (Some(x), Some(y)) = (left.as_str(), right.as_str()) {

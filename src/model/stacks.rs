@@ -79,7 +79,7 @@ pub fn derived_parameters(model: &Model, stack: &str) -> BTreeMap<String, Derive
 
 /// Calls `visit` with every reference below `node`, and the owners of the innermost part that has some.
 fn references(node: &Node, owners: &str, visit: &mut dyn FnMut(&'static str, &str, &str)) {
-    let owners = node.note.as_deref().unwrap_or(owners);
+    let owners = node.note().unwrap_or(owners);
     for word in ["$output", "$lock"] {
         if let Some(name) = node.sole(word).and_then(Node::as_str) {
             return visit(word, name, owners);

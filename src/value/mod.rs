@@ -28,6 +28,13 @@ pub struct Node {
     pub origin: Origin,
     /// Where its key stands, for values in maps.
     pub key: Option<Origin>,
+    /// What few values have, so that the others stay small.
+    pub rare: Option<Arc<Rare>>,
+}
+
+/// What is known about a few values.
+#[derive(Clone, Debug, Default)]
+pub struct Rare {
     /// The settings it was made from, where a template made it.
     pub causes: Vec<Origin>,
     /// What is written behind it as a comment.
@@ -62,7 +69,7 @@ impl Node {
     /// Returns `data` at `origin`.
     #[must_use]
     pub fn new(data: Data, origin: Origin) -> Self {
-        Self { data, origin, key: None, causes: Vec::new(), note: None }
+        Self { data, origin, key: None, rare: None }
     }
 
     /// Returns an empty map.
@@ -176,8 +183,38 @@ impl Node {
     /// Adds `comment` behind it.
     #[must_use]
     pub fn noted(mut self, comment: impl Into<Arc<str>>) -> Self {
-        self.note = Some(comment.into());
+        self.set_note(comment);
         self
+    }
+
+    /// Adds `comment` behind it, in place.
+    pub fn set_note(&mut self, comment: impl Into<Arc<str>>) {
+        self.rare().note = Some(comment.into());
+    }
+
+    /// Says which settings it was made from.
+    #[must_use]
+    pub fn caused_by(mut self, causes: Vec<Origin>) -> Self {
+        if !causes.is_empty() || self.rare.is_some() {
+            self.rare().causes = causes;
+        }
+        self
+    }
+
+    fn rare(&mut self) -> &mut Rare {
+        Arc::make_mut(self.rare.get_or_insert_default())
+    }
+
+    /// Returns the settings it was made from.
+    #[must_use]
+    pub fn causes(&self) -> &[Origin] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.causes)
+    }
+
+    /// Returns what is written behind it as a comment.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        self.rare.as_ref()?.note.as_deref()
     }
 
     /// Removes map entries that are null, deeply: null means "not there".
@@ -231,8 +268,7 @@ impl Node {
             data: Data::Null,
             origin: self.origin.clone(),
             key: self.key.clone(),
-            causes: self.causes.clone(),
-            note: self.note.clone(),
+            rare: self.rare.clone(),
         }
     }
 }
@@ -248,11 +284,15 @@ pub fn text_of(value: &Value) -> String {
 #[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest as _;
-    use std::fmt::Write as _;
-    sha2::Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+/// Returns `bytes` in lower-case hexadecimal.
+#[must_use]
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Returns the path to the first part in which `a` and `b` differ; empty if they differ as wholes.

@@ -54,7 +54,7 @@ impl<'n> Writer<'_, 'n> {
             if i > 0 || !self.out.ends_with("- ") {
                 self.pad(indent);
             }
-            self.out.push_str(&quoted(key));
+            self.scalar(key);
             self.out.push(':');
             self.path.push(key);
             self.value(value, indent);
@@ -125,7 +125,7 @@ impl<'n> Writer<'_, 'n> {
             Data::Null => self.out.push_str("null"),
             Data::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
             Data::Number(n) => self.out.push_str(&n.to_string()),
-            Data::String(text) => self.out.push_str(&quoted(text)),
+            Data::String(text) => self.scalar(text),
             Data::List(_) => self.out.push_str("[]"),
             Data::Map(_) => self.out.push_str("{}"),
         }
@@ -164,7 +164,7 @@ impl<'n> Writer<'_, 'n> {
     }
 
     fn end_line(&mut self, node: &Node) {
-        if let Some(note) = &node.note {
+        if let Some(note) = node.note() {
             let start = self.out.rfind('\n').map_or(0, |p| p + 1);
             let width = self.out[start..].chars().count();
             self.pad(self.style.note_column.saturating_sub(width).max(1));
@@ -175,15 +175,24 @@ impl<'n> Writer<'_, 'n> {
     }
 
     fn note_first_line(&mut self, node: &Node, start: usize) {
-        let Some(note) = &node.note else { return };
+        let Some(note) = node.note() else { return };
         let Some(end) = self.out[start..].find('\n').map(|p| start + p) else { return };
         let width = self.out[start..end].chars().count();
         let pad = self.style.note_column.saturating_sub(width).max(1);
         self.out.insert_str(end, &format!("{}# {note}", " ".repeat(pad)));
     }
 
-    fn pad(&mut self, n: usize) {
-        self.out.extend(std::iter::repeat_n(' ', n));
+    fn scalar(&mut self, text: &str) {
+        if is_plain(text) { self.out.push_str(text) } else { double_quoted(text, &mut self.out) }
+    }
+
+    fn pad(&mut self, mut n: usize) {
+        const SPACES: &str = "                                                                ";
+        while n > SPACES.len() {
+            self.out.push_str(SPACES);
+            n -= SPACES.len();
+        }
+        self.out.push_str(&SPACES[..n]);
     }
 }
 
@@ -209,7 +218,11 @@ fn is_block(text: &str) -> bool {
     body.contains('\n')
         && !text.ends_with("\n\n")
         && !text.starts_with([' ', '\n', '\t'])
-        && text.chars().all(|c| c == '\n' || c == '\t' || (!c.is_control() && !is_break(c)))
+        && !text.chars().any(|c| c != '\n' && c != '\t' && is_unprintable(c))
+}
+
+fn is_unprintable(c: char) -> bool {
+    if c.is_ascii() { c.is_ascii_control() } else { c.is_control() || is_break(c) }
 }
 
 fn is_break(c: char) -> bool {
@@ -219,11 +232,15 @@ fn is_break(c: char) -> bool {
 /// Returns `text` as one YAML scalar, in double quotes where any reader could take it for something else.
 #[must_use]
 pub fn quoted(text: &str) -> String {
-    if is_plain(text) { text.to_owned() } else { double_quoted(text) }
+    if is_plain(text) {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len() + 2);
+    double_quoted(text, &mut out);
+    out
 }
 
-fn double_quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
+fn double_quoted(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
         match c {
@@ -232,7 +249,7 @@ fn double_quoted(text: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
             '\r' => out.push_str("\\r"),
-            c if c.is_control() || is_break(c) => {
+            c if is_unprintable(c) => {
                 let code = u32::from(c);
                 out.push_str(&format!("\\u{code:04x}"));
             }
@@ -240,7 +257,6 @@ fn double_quoted(text: &str) -> String {
         }
     }
     out.push('"');
-    out
 }
 
 /// Whether readers of YAML 1.1 and 1.2 both take `text`, unquoted, for this very text.
@@ -255,15 +271,20 @@ fn is_plain(text: &str) -> bool {
     if !(safe_start || flag || number_like) {
         return false;
     }
-    let unsafe_inside =
-        |c: char| c.is_control() || is_break(c) || "\"'\\`".contains(c) && c != '\'';
-    if text.chars().any(unsafe_inside) || text.ends_with([' ', ':']) {
-        return false;
+    let mut before = ' ';
+    for c in text.chars() {
+        let unsafe_here = match c {
+            '"' | '\\' | '`' => true,
+            ' ' => before == ':',
+            '#' => before == ' ',
+            c => is_unprintable(c),
+        };
+        if unsafe_here {
+            return false;
+        }
+        before = c;
     }
-    if text.contains(": ") || text.contains(" #") || text.contains("\t") {
-        return false;
-    }
-    !is_word(text)
+    !matches!(before, ' ' | ':') && !is_word(text)
 }
 
 /// Whether a text that starts with a digit can be no number, date or time: it has a letter that neither
@@ -286,7 +307,7 @@ fn has_letter_word(text: &str) -> bool {
 fn is_word(text: &str) -> bool {
     const WORDS: [&str; 12] =
         ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf", "~"];
-    WORDS.contains(&text.to_ascii_lowercase().as_str())
+    WORDS.iter().any(|word| word.eq_ignore_ascii_case(text))
 }
 
 #[cfg(test)]
