@@ -15,19 +15,23 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-/// The tables.
+/// The tables. A cluster asks for few of the many rows, so each is read when it is asked for.
 #[derive(Debug, Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 struct Tables {
-    flags: BTreeMap<String, BTreeMap<String, Row>>,
-    gates: BTreeMap<String, BTreeMap<String, Option<GateRow>>>,
+    flags: BTreeMap<&'static str, Rows>,
+    gates: Rows,
     #[serde(rename = "gates apart")]
-    apart: BTreeMap<String, BTreeMap<String, BTreeMap<String, Option<GateRow>>>>,
+    apart: BTreeMap<String, BTreeMap<String, GateRows>>,
     admission: BTreeMap<String, Admission>,
 }
 
-/// Stage, default, and whether it is locked to the default.
-type GateRow = (String, bool, bool);
+type Rows = BTreeMap<&'static str, &'static RawValue>;
+
+/// By minor: stage, default, and whether it is locked to the default.
+type GateRows = BTreeMap<String, Option<(String, bool, bool)>>;
 
 #[derive(Debug, Deserialize)]
 struct Row {
@@ -76,6 +80,11 @@ static TABLES: LazyLock<Tables> =
 static REMOVED: LazyLock<Removed> =
     LazyLock::new(|| serde_json::from_str(include_str!("removed.json")).expect("a test reads it"));
 
+/// Returns a row of a table.
+fn row<T: Deserialize<'static>>(rows: &Rows, name: &str) -> Option<T> {
+    rows.get(name).map(|raw| serde_json::from_str(raw.get()).expect("a test reads every row"))
+}
+
 /// What a component makes of a flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flag {
@@ -103,7 +112,7 @@ pub struct Known {
 /// Returns what a component (`kube-apiserver`) of a minor makes of a flag.
 #[must_use]
 pub fn flag(component: &str, name: &str, minor: u32) -> Flag {
-    let row = TABLES.flags.get(component).and_then(|flags| flags.get(name));
+    let row = TABLES.flags.get(component).and_then(|flags| row::<Row>(flags, name));
     let Some(row) = row else {
         let gone = [component, "*"].iter().find_map(|c| REMOVED.flags.get(*c)?.get(name));
         return gone.map_or(Flag::Unknown, |gone| Flag::Gone(gone.clone()));
@@ -143,9 +152,7 @@ fn at(value: &Value, minor: u32) -> String {
 #[must_use]
 pub fn flags(component: &str, minor: u32) -> Vec<&'static str> {
     let all = TABLES.flags.get(component).into_iter().flat_map(|flags| flags.keys());
-    all.map(String::as_str)
-        .filter(|name| matches!(flag(component, name, minor), Flag::Known(_)))
-        .collect()
+    all.copied().filter(|name| matches!(flag(component, name, minor), Flag::Known(_))).collect()
 }
 
 /// A feature gate, as a component of a minor has it.
@@ -162,8 +169,8 @@ pub struct Gate {
 /// Returns a feature gate, if a component of a minor knows it.
 #[must_use]
 pub fn gate(component: &str, name: &str, minor: u32) -> Option<Gate> {
-    let apart = TABLES.apart.get(component).and_then(|gates| gates.get(name));
-    let rows = apart.or_else(|| TABLES.gates.get(name))?;
+    let apart = TABLES.apart.get(component).and_then(|gates| gates.get(name)).cloned();
+    let rows: GateRows = apart.or_else(|| row(&TABLES.gates, name))?;
     let fits = rows.iter().filter(|(m, _)| m.parse::<u32>().is_ok_and(|m| m <= minor));
     let (_, row) = fits.max_by_key(|(m, _)| m.parse::<u32>().unwrap_or(0))?;
     row.clone().map(|(stage, default, locked)| Gate { stage, default, locked })
@@ -172,7 +179,7 @@ pub fn gate(component: &str, name: &str, minor: u32) -> Option<Gate> {
 /// Returns the minors that know a gate, from the first to the last; for what to say of one that is not known.
 #[must_use]
 pub fn gate_minors(name: &str) -> Option<(u32, Option<u32>)> {
-    let rows = TABLES.gates.get(name)?;
+    let rows: GateRows = row(&TABLES.gates, name)?;
     let mut minors: Vec<(u32, bool)> =
         rows.iter().filter_map(|(m, row)| Some((m.parse().ok()?, row.is_some()))).collect();
     minors.sort_unstable();
@@ -182,7 +189,7 @@ pub fn gate_minors(name: &str) -> Option<(u32, Option<u32>)> {
 
 /// Returns all gates.
 pub fn gates() -> impl Iterator<Item = &'static str> {
-    TABLES.gates.keys().map(String::as_str)
+    TABLES.gates.keys().copied()
 }
 
 /// The groups of kube-apiserver's own APIs, and the first minor that has each (modules k8s.io/api,
@@ -242,6 +249,17 @@ pub fn gone_admission(name: &str) -> Option<&'static Gone> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_row_can_be_read() {
+        let rows: usize = TABLES.flags.values().map(BTreeMap::len).sum();
+        assert!(rows > 400, "{rows}");
+        for component in TABLES.flags.keys() {
+            let known: usize = (34..=37).map(|minor| flags(component, minor).len()).sum();
+            assert!(known > 0, "{component}");
+        }
+        assert!(gates().filter_map(gate_minors).count() > 200);
+    }
 
     #[test]
     fn a_flag_is_known_from_one_minor_up_to_another() {
