@@ -42,7 +42,7 @@ pub struct Cluster {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extends: Option<String>,
     /// Name of the cluster. Stacks, tags and DNS names are made of it; it cannot change later.
-    #[schemars(regex(pattern = "^[a-z]([a-z0-9-]{0,26}[a-z0-9])?$"))]
+    #[schemars(regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$"), length(max = 28))]
     pub name: String,
     /// The AWS account, in quotes. No other account is ever touched.
     #[schemars(regex(pattern = "^[0-9]{12}$"))]
@@ -70,7 +70,7 @@ pub struct Cluster {
     pub control_plane: ControlPlane,
     /// Groups of workers, by name.
     #[serde(default)]
-    #[schemars(extend("propertyNames" = {"pattern": "^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$"}))]
+    #[schemars(extend("propertyNames" = {"pattern": "^[a-z]([a-z0-9-]*[a-z0-9])?$", "maxLength": 32}))]
     pub node_pools: BTreeMap<String, NodePool>,
     /// Rules of your account for roles.
     #[serde(default)]

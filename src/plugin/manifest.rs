@@ -22,7 +22,7 @@ pub struct Manifest {
     #[schemars(extend("const" = "kaws/v1"))]
     pub api_version: String,
     /// The plugin's name; its folder has the same.
-    #[schemars(regex(pattern = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$"))]
+    #[schemars(regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$"), length(max = 63))]
     pub name: String,
     /// The plugin's version.
     #[schemars(regex(pattern = "^[0-9]+\\.[0-9]+\\.[0-9]+(-[0-9A-Za-z.-]+)?$"))]
