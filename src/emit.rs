@@ -1,7 +1,7 @@
-//! Writes `rendered/`: file by file, each aside and then renamed, the manifest last.
+//! Writes `rendered/`: file by file, those that replace others aside and then renamed, the manifest last.
 //!
 //! A run that is killed leaves a tree that either matches its manifest or is refused; the next one
-//! repairs it. Files that kaws did not write are never touched. Not here: what the files hold.
+//! repairs it. Until then a file that was not there before may be there in part, and the journal names it. Files that kaws did not write are never touched. Not here: what the files hold.
 
 #![expect(clippy::disallowed_methods, reason = "the one place that writes")]
 
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
-use crate::plugin::Artifacts;
+use crate::plugin::{Artifact, Artifacts};
 use crate::value::sha256;
 
 /// The manifest's name.
@@ -122,14 +122,13 @@ pub fn write(
     let names: BTreeSet<&String> = known.iter().chain(artifacts.keys()).collect();
     let journal: String =
         names.iter().map(|name| format!("  {}: \"\"\n", crate::value::quoted(name))).collect();
-    tree.put(JOURNAL, format!("files:\n{journal}").as_bytes(), false)?;
-    let paths: Vec<&String> =
-        plan.changed.iter().chain(&plan.new).filter(|p| *p != MANIFEST).collect();
+    tree.put(JOURNAL, format!("files:\n{journal}").as_bytes())?;
     for path in &plan.gone {
         tree.remove(path)?;
     }
-    tree.put_all(&paths, artifacts)?;
-    tree.put(MANIFEST, manifest.as_bytes(), false)?;
+    tree.put_all(&plan.changed, artifacts, Tree::replace)?;
+    tree.put_all(&plan.new, artifacts, Tree::create)?;
+    tree.put(MANIFEST, manifest.as_bytes())?;
     tree.remove(JOURNAL)?;
     Ok(plan)
 }
@@ -282,31 +281,38 @@ impl Tree<'_> {
         if gate(path) { Ok(()) } else { Err(Error::Stopped { path: path.to_owned() }) }
     }
 
-    /// Writes files, some at once: most of the time is the file system's. Their folders come first.
-    fn put_all(&self, paths: &[&String], artifacts: &Artifacts) -> Result<(), Error> {
+    /// Writes those of `paths` that are artifacts with `put`, some at once: most of the time is the file
+    /// system's. Their folders come first.
+    fn put_all(
+        &self,
+        paths: &[String],
+        artifacts: &Artifacts,
+        put: fn(&Self, &str, &[u8], bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let files: Vec<(&str, &Artifact)> =
+            paths.iter().filter_map(|p| Some((p.as_str(), artifacts.get(p)?))).collect();
         let folders: BTreeSet<&str> =
-            paths.iter().filter_map(|p| Some(p.rsplit_once('/')?.0)).collect();
+            files.iter().filter_map(|(p, _)| Some(p.rsplit_once('/')?.0)).collect();
         for folder in folders {
             self.folder(&self.out.join(folder))?;
         }
-        let writers = if paths.len() < MANY { 1 } else { 2 };
-        let share = paths.len().div_ceil(writers).max(1);
+        let one =
+            |(path, file): &(&str, &Artifact)| put(self, path, &file.bytes, file.mode & 0o100 != 0);
+        if files.len() < MANY {
+            return files.iter().try_for_each(one);
+        }
         std::thread::scope(|scope| {
-            let put = |path: &&String| {
-                self.write(path, &artifacts[*path].bytes, artifacts[*path].mode & 0o100 != 0)
-            };
-            let parts: Vec<_> = paths
-                .chunks(share)
-                .map(|part| scope.spawn(move || part.iter().try_for_each(put)))
+            let parts: Vec<_> = files
+                .chunks(files.len().div_ceil(2))
+                .map(|part| scope.spawn(move || part.iter().try_for_each(one)))
                 .collect();
             parts.into_iter().try_for_each(|part| part.join().expect("writing does not panic"))
         })
     }
 
-    fn put(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
-        let full = self.out.join(path);
-        self.folder(full.parent().unwrap_or(self.out))?;
-        self.write(path, bytes, executable)
+    fn put(&self, path: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.folder(self.out)?;
+        self.replace(path, bytes, false)
     }
 
     fn folder(&self, folder: &Path) -> Result<(), Error> {
@@ -314,14 +320,21 @@ impl Tree<'_> {
             .map_err(|source| Error::Io { path: folder.to_owned(), source })
     }
 
+    /// Writes a file that was not there: there is nothing to lose, and renaming costs as much again.
+    fn create(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
+        let full = self.out.join(path);
+        self.pass(&full)?;
+        write_new(&full, bytes, executable).map_err(|source| Error::Io { path: full, source })
+    }
+
     /// Writes a file aside, and renames it: it is there whole, or as it was.
-    fn write(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
+    fn replace(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
         let full = self.out.join(path);
         let mut aside = full.clone().into_os_string();
         aside.push(ASIDE);
         let aside = PathBuf::from(aside);
         self.pass(&aside)?;
-        create(&aside, bytes, executable)
+        write_new(&aside, bytes, executable)
             .map_err(|source| Error::Io { path: aside.clone(), source })?;
         self.pass(&full)?;
         std::fs::rename(&aside, &full).map_err(|source| Error::Io { path: full, source })
@@ -346,7 +359,7 @@ impl Tree<'_> {
 }
 
 /// Writes a new file with the same permissions whatever the umask: the tree is for git.
-fn create(path: &Path, bytes: &[u8], executable: bool) -> std::io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8], executable: bool) -> std::io::Result<()> {
     use std::io::Write as _;
     let mut file = std::fs::File::create(path)?;
     file.write_all(bytes)?;
