@@ -159,10 +159,27 @@ impl Cloud for Aws {
         said.map(|_| ()).map_err(|e| failed("DeleteChangeSet", e))
     }
 
-    async fn delete_stack(&self, stack: &str, role: Option<&str>) -> Answer<()> {
+    async fn delete_stack(&self, stack: &str, retain: &[String], role: Option<&str>) -> Answer<()> {
         let call = self.cloudformation.delete_stack().stack_name(stack);
+        let call = call.set_retain_resources(some(retain)).set_role_arn(role.map(str::to_owned));
+        call.send().await.map(|_| ()).map_err(|e| failed("DeleteStack", e))
+    }
+
+    async fn roll_back(&self, stack: &str, role: Option<&str>) -> Answer<()> {
+        let call = self.cloudformation.rollback_stack().stack_name(stack);
         let said = call.set_role_arn(role.map(str::to_owned)).send().await;
-        said.map(|_| ()).map_err(|e| failed("DeleteStack", e))
+        said.map(|_| ()).map_err(|e| failed("RollbackStack", e))
+    }
+
+    async fn continue_rollback(
+        &self,
+        stack: &str,
+        skip: &[String],
+        role: Option<&str>,
+    ) -> Answer<()> {
+        let call = self.cloudformation.continue_update_rollback().stack_name(stack);
+        let call = call.set_resources_to_skip(some(skip)).set_role_arn(role.map(str::to_owned));
+        call.send().await.map(|_| ()).map_err(|e| failed("ContinueUpdateRollback", e))
     }
 
     async fn protect(&self, stack: &str, on: bool) -> Answer<()> {
@@ -204,4 +221,9 @@ impl Cloud for Aws {
     async fn remove(&self, leftover: &Leftover) -> Answer<()> {
         leftovers::remove(self, leftover).await
     }
+}
+
+/// A list with nothing in it is not sent at all.
+fn some(names: &[String]) -> Option<Vec<String>> {
+    (!names.is_empty()).then(|| names.to_vec())
 }

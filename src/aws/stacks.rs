@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::types::{
     Capability, ChangeAction, ChangeSetStatus, ChangeSetType, EvaluationType, ExecutionStatus,
-    Parameter, Replacement as SdkReplacement, ResourceChange, Tag,
+    OnStackFailure, Parameter, Replacement as SdkReplacement, ResourceChange, Tag,
 };
 use aws_smithy_types::date_time::Format;
 
@@ -160,7 +160,8 @@ async fn create(aws: &Aws, request: &ChangeSetRequest) -> Answer<()> {
         .change_set_type(kind)
         .capabilities(Capability::CapabilityIam)
         .capabilities(Capability::CapabilityNamedIam)
-        .set_role_arn(request.role.clone());
+        .set_role_arn(request.role.clone())
+        .set_on_stack_failure(request.keep_failed.then_some(OnStackFailure::DoNothing));
     call = match &request.body {
         Body::Inline(text) => call.template_body(text),
         Body::Object(bucket, key) => call.template_url(url(aws, bucket, key)),

@@ -205,7 +205,14 @@ struct UpArguments {
     /// How many steps go on at once.
     #[arg(long, default_value_t = 8, value_name = "N")]
     at_most: usize,
-    /// Let a resource fail, on the local cloud: STACK/LOGICAL_ID, and why; repeatable.
+    /// Keep what failed as it is, to be looked at; the next `kaws up` takes it back first.
+    #[arg(long)]
+    keep_failed: bool,
+    /// Leave STACK/LOGICAL_ID as it is, which cannot be rolled back or deleted; repeatable.
+    #[arg(long, value_name = "NAME")]
+    leave: Vec<String>,
+    /// Let a resource fail, on the local cloud: STACK/LOGICAL_ID, and why; `rollback:STACK/LOGICAL_ID` fails
+    /// on the way back; repeatable.
     #[arg(long, value_name = "RESOURCE[=REASON]")]
     fail: Vec<String>,
 }
@@ -226,6 +233,9 @@ struct DestroyArguments {
     /// Take over a lock whose holder is gone.
     #[arg(long)]
     take_over: bool,
+    /// Leave STACK/LOGICAL_ID where it cannot be deleted; repeatable.
+    #[arg(long, value_name = "NAME")]
+    leave: Vec<String>,
     /// Also delete what holds data in this stack, or STACK/LOGICAL_ID; `state` is the bucket and the key,
     /// `leftovers` are volumes that the cluster made itself.
     #[arg(long, value_name = "NAME")]

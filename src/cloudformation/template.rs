@@ -68,6 +68,14 @@ pub struct Resource {
     pub metadata: Value,
 }
 
+impl Resource {
+    /// Returns whether it is kept when it leaves the template or its stack goes.
+    #[must_use]
+    pub fn is_retained(&self) -> bool {
+        self.deletion_policy.as_deref().is_some_and(|policy| policy.starts_with("Retain"))
+    }
+}
+
 /// An output's declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {

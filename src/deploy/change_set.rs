@@ -72,6 +72,7 @@ mod tests {
             changes: vec![resource],
             nodes: None,
             drops_after: BTreeSet::new(),
+            clears: None,
             protect: None,
             unsure: std::collections::BTreeMap::new(),
         }

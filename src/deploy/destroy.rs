@@ -13,7 +13,7 @@ use super::steps::{Ended, Steps};
 use super::tree::{ClusterFacts, Tree};
 use super::up::Operator;
 use super::watch::Watcher;
-use crate::cloudformation::{HOLDS_DATA, Template};
+use crate::cloudformation::{HOLDS_DATA, Resource, Template};
 use crate::port::{Cloud, Leftover, Stack};
 
 /// Types that can be removed after their stack kept them.
@@ -70,6 +70,8 @@ pub struct DestroyOptions {
     pub take_over: bool,
     /// The role that CloudFormation works with.
     pub role: Option<String>,
+    /// Resources that stay if they cannot be deleted, by `stack/LogicalId`.
+    pub leave: BTreeSet<String>,
 }
 
 impl DestroyPlan {
@@ -104,9 +106,7 @@ pub async fn plan_destroy(
         counts.insert(short.clone(), resources.len());
         for resource in resources.iter().filter(|r| HOLDS_DATA.contains(&r.kind.as_str())) {
             let name = format!("{short}/{}", resource.id);
-            let retained = template.resources.get(&resource.id).is_some_and(|r| {
-                r.deletion_policy.as_deref().is_some_and(|p| p.starts_with("Retain"))
-            });
+            let retained = template.resources.get(&resource.id).is_some_and(Resource::is_retained);
             let kept = Kept {
                 kind: resource.kind.clone(),
                 physical: resource.physical.clone(),
@@ -205,6 +205,7 @@ pub async fn destroy(
         watcher,
         locked: &none,
         role,
+        keep_failed: false,
         outputs: Mutex::default(),
     };
     let steps = steps(plan)?;
@@ -215,7 +216,8 @@ pub async fn destroy(
         if step == "leftovers" {
             return leftovers(cloud, plan, remove_leftovers).await;
         }
-        one(&stacks, cloud, facts, plan, step.trim_start_matches("remove:")).await
+        let short = step.trim_start_matches("remove:");
+        one(&stacks, facts, plan, short, &options.leave).await
     });
     let ended = hold::renewed(cloud, &facts.bucket, &held, operator, &lost, work).await;
     if lost.load(std::sync::atomic::Ordering::Relaxed) {
@@ -236,15 +238,17 @@ pub async fn destroy(
 /// Removes a stack, and of what its policies kept that which was named.
 async fn one(
     stacks: &Stacks<'_>,
-    cloud: &dyn Cloud,
     facts: &ClusterFacts,
     plan: &DestroyPlan,
     short: &str,
+    leave: &BTreeSet<String>,
 ) -> Result<String, Error> {
-    let done = stacks.remove(short, &plan.names[short]).await?;
+    let of_stack = |name: &String| name.strip_prefix(short)?.strip_prefix('/').map(str::to_owned);
+    let leave: Vec<String> = leave.iter().filter_map(of_stack).collect();
+    let done = stacks.remove(short, &plan.names[short], &leave).await?;
     let own = plan.lost.iter().filter(|k| k.resource.split('/').next() == Some(short));
     for kept in own {
-        remove_data(cloud, facts, kept).await?;
+        remove_data(stacks.cloud, facts, kept).await?;
     }
     Ok(done)
 }

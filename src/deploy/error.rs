@@ -2,6 +2,7 @@
 
 use crate::port::{CloudError, Event};
 
+use super::reports::Report;
 use super::tree::TreeError;
 
 /// Why deploying stopped.
@@ -13,13 +14,24 @@ pub enum Error {
     /// The tree cannot be deployed.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A stack is in a state that no change set can start from.
+    /// A stack is in a state that kaws does not know.
     #[error("{stack} is in the state {status}")]
     State {
         /// The stack.
         stack: String,
         /// Its status.
         status: String,
+    },
+    /// Stacks are in states that no change set can start from.
+    #[error("{}", .0.iter().map(super::stuck::Stuck::title).collect::<Vec<_>>().join("; "))]
+    Stuck(Vec<super::stuck::Stuck>),
+    /// A resource is to be left as it is, and does not stand in the way.
+    #[error("{name} does not stand in the way of anything")]
+    NothingToLeave {
+        /// `network/Vpc`.
+        name: String,
+        /// What does.
+        can: std::collections::BTreeSet<String>,
     },
     /// The lock was lost to somebody else while this went on.
     #[error("somebody else took the lock while this went on")]
@@ -171,6 +183,8 @@ pub struct RootCause {
     pub first: Option<Event>,
     /// The history of this attempt that says anything about failure, oldest first.
     pub events: Vec<Event>,
+    /// What its machines said in this attempt of why they did not come up, oldest first.
+    pub reports: Vec<Report>,
 }
 
 impl RootCause {
@@ -204,6 +218,7 @@ impl RootCause {
             .iter()
             .find(|e| e.status.is_failed() && e.kind != "AWS::CloudFormation::Stack")
             .cloned();
-        Self { stack: stack.to_owned(), status: status.to_owned(), first, events }
+        let (stack, status) = (stack.to_owned(), status.to_owned());
+        Self { stack, status, first, events, reports: Vec::new() }
     }
 }

@@ -26,23 +26,32 @@ pub(super) struct Stacks<'a> {
     pub locked: &'a BTreeMap<String, String>,
     /// The role that CloudFormation works with.
     pub role: Option<&'a str>,
+    /// Whether what failed stays as it is, to be looked at.
+    pub keep_failed: bool,
     /// Outputs of stacks, as far as they are known.
     pub outputs: Mutex<BTreeMap<String, BTreeMap<String, String>>>,
 }
 
 /// So often a stack is looked at without anything happening before its status is believed.
 const LOOKS: u32 = 40;
+/// Only from here on CloudFormation lets go of resources that it cannot delete.
+const DELETE_FAILED: &str = "DELETE_FAILED";
 
-/// Waits until nothing of a cluster is under way: an interrupted run may have left something.
+/// Waits until nothing of a cluster is under way, and returns its stacks: an interrupted run may have left
+/// something.
 ///
 /// # Errors
 /// The cloud's.
-pub async fn settle(cloud: &dyn Cloud, cluster: &str, watcher: &dyn Watcher) -> Result<(), Error> {
+pub async fn settle(
+    cloud: &dyn Cloud,
+    cluster: &str,
+    watcher: &dyn Watcher,
+) -> Result<Vec<Stack>, Error> {
     loop {
         let all = cloud.stacks(cluster).await?;
         let moving: Vec<&Stack> = all.iter().filter(|s| s.status.is_in_progress()).collect();
         if moving.is_empty() {
-            return Ok(());
+            return Ok(all);
         }
         if watcher.stopping() {
             return Err(Error::Interrupted);
@@ -86,7 +95,7 @@ impl Stacks<'_> {
         let mut there = self.settled(short, &stack.name).await?;
         if there.as_ref().is_some_and(|s| s.status.never_came()) {
             // It never came to be, so nothing in it is worth keeping.
-            self.remove(short, &stack.name).await?;
+            self.remove(short, &stack.name, &[]).await?;
             there = None;
         }
         let request = self.request(stack, there.as_ref(), kept)?;
@@ -105,6 +114,9 @@ impl Stacks<'_> {
         self.cloud.execute(&stack.name, &set.name).await?;
         let now = self.follow(short, &stack.name, since.as_deref()).await?;
         let now = now.ok_or_else(|| self.vanished(short))?;
+        if !now.status.is_done() {
+            return Err(self.failure(short, &now, since.as_deref()).await?);
+        }
         self.know(short, &now);
         let count = set.changes.len();
         let noun = if count == 1 { "resource" } else { "resources" };
@@ -112,24 +124,54 @@ impl Stacks<'_> {
         self.protected(stack, &now, format!("{count} {noun} {verb}")).await
     }
 
-    /// Deletes a stack that is no longer rendered, or all of it that can go.
-    pub(super) async fn remove(&self, short: &str, name: &str) -> Result<String, Error> {
+    /// Deletes a stack that is no longer rendered, or all of it that can go. What is in `retain` stays if it
+    /// cannot be deleted: CloudFormation lets go of a resource only after that was tried.
+    pub(super) async fn remove(
+        &self,
+        short: &str,
+        name: &str,
+        retain: &[String],
+    ) -> Result<String, Error> {
         let Some(stack) = self.settled(short, name).await? else {
             return Ok("is gone".to_owned());
         };
         if stack.protected {
             self.cloud.protect(name, false).await?;
         }
-        let since = self.cloud.last_event(&stack.id).await?;
-        self.cloud.delete_stack(name, self.role).await?;
-        match self.follow(short, &stack.id, since.as_deref()).await? {
-            None => Ok("removed".to_owned()),
-            Some(left) => {
-                let history = self.cloud.events(&stack.id, since.as_deref()).await?;
-                let cause = RootCause::of(short, left.status.as_str(), &history);
-                Err(Error::Stack(Box::new(cause)))
+        let mut tried = stack.status.as_str() == DELETE_FAILED;
+        loop {
+            let since = self.cloud.last_event(&stack.id).await?;
+            let stays = if tried { retain } else { &[] };
+            self.cloud.delete_stack(name, stays, self.role).await?;
+            let Some(left) = self.follow(short, &stack.id, since.as_deref()).await? else {
+                return Ok(match stays {
+                    [] => "removed".to_owned(),
+                    stays => format!("removed, but for {}", stays.join(", ")),
+                });
+            };
+            if tried || retain.is_empty() || left.status.as_str() != DELETE_FAILED {
+                return Err(self.failure(short, &left, since.as_deref()).await?);
             }
+            tried = true;
         }
+    }
+
+    /// Returns why what was under way since the event `since` did not come to a good end.
+    pub(super) async fn failure(
+        &self,
+        short: &str,
+        stack: &Stack,
+        since: Option<&str>,
+    ) -> Result<Error, Error> {
+        let history = self.cloud.events(&stack.id, since).await?;
+        let mut cause = RootCause::of(short, stack.status.as_str(), &history);
+        let began = history.last().map_or("", |event| event.time.as_str());
+        if let Some(stack) = self.tree.stacks.get(short) {
+            // What CloudFormation says is worth telling even where the machines' words cannot be read.
+            let said = super::reports::failed(self.cloud, self.tree, stack, began).await;
+            cause.reports = said.unwrap_or_default();
+        }
+        Ok(Error::Stack(Box::new(cause)))
     }
 
     /// Waits until nothing is under way any more; an interrupted run may have left something.
@@ -145,8 +187,8 @@ impl Stacks<'_> {
         }
     }
 
-    /// Follows what is under way to its end, and tells of every resource on the way.
-    async fn follow(
+    /// Follows what is under way to its end, good or bad, and tells of every resource on the way.
+    pub(super) async fn follow(
         &self,
         short: &str,
         name: &str,
@@ -173,15 +215,7 @@ impl Stacks<'_> {
                 tokio::time::sleep(self.cloud.pause()).await;
                 continue;
             }
-            if stack.status.is_deleted() {
-                return Ok(None);
-            }
-            if stack.status.is_done() {
-                return Ok(Some(stack));
-            }
-            let history = self.cloud.events(name, since).await?;
-            let cause = RootCause::of(short, stack.status.as_str(), &history);
-            return Err(Error::Stack(Box::new(cause)));
+            return Ok(Some(stack).filter(|s| !s.status.is_deleted()));
         }
     }
 
@@ -213,6 +247,7 @@ impl Stacks<'_> {
             previous,
             tags: stack.tags.clone(),
             role: self.role.map(str::to_owned),
+            keep_failed: self.keep_failed,
         })
     }
 

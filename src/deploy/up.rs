@@ -58,6 +58,8 @@ pub struct UpOptions {
     pub role: Option<String>,
     /// Whether to take over a lock whose holder has not been heard of.
     pub take_over: bool,
+    /// Whether a stack that fails stays as it is, to be looked at.
+    pub keep_failed: bool,
 }
 
 /// What is deployed.
@@ -101,6 +103,7 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
         watcher: up.watcher,
         locked: up.locked,
         role: options.role.as_deref(),
+        keep_failed: options.keep_failed,
         outputs: Mutex::new(
             up.deployed.stacks.iter().map(|(n, (s, _))| (n.clone(), s.outputs.clone())).collect(),
         ),
@@ -180,7 +183,8 @@ pub async fn up_state(
 ) -> Result<Ended, Error> {
     let none = BTreeMap::new();
     let outputs = Mutex::default();
-    let stacks = Stacks { cloud, tree, plan, watcher, locked: &none, role, outputs };
+    let stacks =
+        Stacks { cloud, tree, plan, watcher, locked: &none, role, keep_failed: false, outputs };
     let mut steps = Steps::default();
     steps.add(&format!("stack:{STATE}"));
     steps.run(1, watcher, async |_: String| stacks.deploy(STATE).await).await
@@ -196,7 +200,7 @@ async fn one(up: &Up<'_>, stacks: &Stacks<'_>, step: &str, now: u64) -> Result<S
     }
     if let Some(short) = step.strip_prefix("remove:") {
         let (stack, _) = &up.deployed.stacks[short];
-        return stacks.remove(short, &stack.name).await;
+        return stacks.remove(short, &stack.name, &[]).await;
     }
     match step {
         "assets" => {

@@ -210,6 +210,14 @@ pub const CODES: &[Code] = &[
         "A stack's parameter has no value: an output that is not there, or an entry of kaws.lock.",
     ),
     code(
+        "deploy/node-failed",
+        "A new machine did not come up: what it reported, and which setting or plugin that counts for.",
+    ),
+    code(
+        "deploy/nothing-to-leave",
+        "A resource is to be left as it is with --leave, and it keeps no stack from being rolled back or deleted.",
+    ),
+    code(
         "deploy/nothing-to-remove",
         "A stack that is to be removed is not deployed, or still rendered.",
     ),
@@ -232,7 +240,7 @@ pub const CODES: &[Code] = &[
     ),
     code(
         "deploy/stack-state",
-        "A stack is in a state that no change set can start from, such as DELETE_FAILED.",
+        "A stack is in a state that no change set can start from, such as UPDATE_ROLLBACK_FAILED; kaws up gets it out of there first.",
     ),
     code(
         "deploy/stale",

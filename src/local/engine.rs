@@ -21,7 +21,7 @@ use crate::port::Status;
 pub(super) struct Engine<'a> {
     pub store: &'a Store,
     pub pseudo: Pseudo,
-    /// Resources that fail, by `stack/LogicalId`, and why.
+    /// Resources that fail, by `stack/LogicalId`, or by `rollback:stack/LogicalId` and the like, and why.
     pub faults: &'a BTreeMap<String, String>,
 }
 
@@ -35,10 +35,7 @@ impl Engine<'_> {
             Kind::Rollback if operation.before.is_empty() => {
                 self.take_down(stack, &mut operation, "ROLLBACK")
             }
-            Kind::Rollback => {
-                self.go_back(stack, &mut operation);
-                Ok(true)
-            }
+            Kind::Rollback => self.go_back(stack, &mut operation).map(|()| true),
         };
         match outcome {
             Ok(true) => {}
@@ -57,8 +54,19 @@ impl Engine<'_> {
                 stack.turn("DELETE_FAILED", Some(why.trim_end().to_owned()));
                 return;
             }
-            Kind::Rollback => {
+            Kind::Rollback if operation.before.is_empty() => {
                 stack.turn("ROLLBACK_FAILED", Some(why.trim_end().to_owned()));
+                return;
+            }
+            Kind::Rollback => {
+                stack.turn("UPDATE_ROLLBACK_FAILED", Some(why.trim_end().to_owned()));
+                stack.failed = Some(operation);
+                return;
+            }
+            Kind::Create | Kind::Update if operation.keep_failed => {
+                let verb = if operation.kind == Kind::Create { "CREATE" } else { "UPDATE" };
+                stack.turn(&format!("{verb}_FAILED"), Some(why.trim_end().to_owned()));
+                stack.failed = Some(operation);
                 return;
             }
             Kind::Create => {
@@ -103,6 +111,9 @@ impl Engine<'_> {
                 Err(why) => {
                     let kind = &template.resources[*id].kind;
                     let verb = if stack.resources.contains_key(*id) { "UPDATE" } else { "CREATE" };
+                    if let Some(made) = stack.resources.get_mut(*id) {
+                        made.status = Status::new("UPDATE_FAILED");
+                    }
                     stack.log(id, kind, "", &format!("{verb}_FAILED"), Some(why));
                     failed.insert((*id).clone());
                 }
@@ -181,7 +192,7 @@ impl Engine<'_> {
         }
         let known = now.as_ref().map(|m| m.physical.clone()).unwrap_or_default();
         stack.log(id, &resource.kind, &known, &format!("{verb}_IN_PROGRESS"), None);
-        self.fault(&stack.name, &operation.target, id)?;
+        self.fault(verb, &stack.name, &operation.target, id)?;
         let made = match now {
             Some(old) => self.changed(operation, id, resource, old, properties)?,
             None => self.made(id, resource, properties, 0)?,
@@ -195,11 +206,16 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Why a resource is to fail, if it is: it is named by its stack's short name, or its whole one.
-    fn fault(&self, stack: &str, input: &Input, id: &str) -> Result<(), String> {
+    /// Why a resource is to fail, if it is: it is named by its stack's short name, or its whole one. A
+    /// rollback fails only where that is said.
+    fn fault(&self, verb: &str, stack: &str, input: &Input, id: &str) -> Result<(), String> {
         let short = input.tags.get("kaws/stack").map_or(stack, String::as_str);
-        let names = [format!("{short}/{id}"), format!("{stack}/{id}")];
-        let why = names.iter().find_map(|name| self.faults.get(name));
+        let verb = verb.to_lowercase();
+        let names = [short, stack].map(|stack| format!("{stack}/{id}"));
+        let why = names.iter().find_map(|name| {
+            let always = self.faults.get(name).filter(|_| verb != "rollback");
+            always.or_else(|| self.faults.get(&format!("{verb}:{name}")))
+        });
         why.map_or(Ok(()), |why| Err(why.clone()))
     }
 
@@ -364,16 +380,19 @@ impl Engine<'_> {
         let mut failed = BTreeSet::new();
         for id in free {
             let made = stack.resources[&id].clone();
+            if operation.leave.contains(&id) {
+                stack.log(&id, &made.kind, &made.physical, "DELETE_SKIPPED", None);
+                stack.resources.remove(&id);
+                continue;
+            }
             let except_on_create = made.deletion_policy.as_deref() == Some("RetainExceptOnCreate");
             let made = if verb == "ROLLBACK" && except_on_create {
                 Made { deletion_policy: None, ..made }
             } else {
                 made
             };
-            let outcome = match verb {
-                "DELETE" => self.fault(&stack.name, &stack.deployed, &id),
-                _ => Ok(()),
-            };
+            let input = if verb == "DELETE" { &stack.deployed } else { &operation.target };
+            let outcome = self.fault(verb, &stack.name, input, &id);
             let outcome = outcome.and_then(|()| self.unmake(&made));
             match outcome {
                 Ok(()) => {
@@ -383,6 +402,8 @@ impl Engine<'_> {
                 }
                 Err(why) => {
                     stack.log(&id, &made.kind, &made.physical, "DELETE_FAILED", Some(why));
+                    let left = stack.resources.get_mut(&id).expect("it has just been listed");
+                    left.status = Status::new("DELETE_FAILED");
                     failed.insert(id);
                 }
             }
@@ -399,8 +420,40 @@ impl Engine<'_> {
         Ok(true)
     }
 
-    /// Back to what was before the update: new resources go, old ones are as they were.
-    fn go_back(&self, stack: &mut StackFile, operation: &mut Operation) {
+    /// Back to what was before the update: new resources go, old ones are as they were, but for those that
+    /// are left alone.
+    fn go_back(
+        &self,
+        stack: &mut StackFile,
+        operation: &mut Operation,
+    ) -> Result<(), BTreeSet<String>> {
+        let differs = |id: &String| operation.before.get(id) != stack.resources.get(id);
+        let ids: Vec<String> = operation.before.keys().filter(|id| differs(id)).cloned().collect();
+        let mut failed = BTreeSet::new();
+        for id in ids.iter().filter(|id| !operation.leave.contains(*id)) {
+            let Err(why) = self.fault("ROLLBACK", &stack.name, &operation.target, id) else {
+                continue;
+            };
+            let Some(now) = stack.resources.get_mut(id) else { continue };
+            now.status = Status::new("UPDATE_FAILED");
+            let (kind, physical) = (now.kind.clone(), now.physical.clone());
+            stack.log(id, &kind, &physical, "UPDATE_FAILED", Some(why));
+            failed.insert(id.clone());
+        }
+        if !failed.is_empty() {
+            for id in ids.iter().filter(|id| !failed.contains(*id)) {
+                let old = operation.before[id].clone();
+                stack.log(id, &old.kind, &old.physical, "UPDATE_COMPLETE", None);
+                stack.resources.insert(id.clone(), old);
+            }
+            return Err(failed);
+        }
+        for id in &operation.leave {
+            if let Some(now) = stack.resources.get(id) {
+                let kept = Made { status: Status::new("UPDATE_COMPLETE"), ..now.clone() };
+                operation.before.insert(id.clone(), kept);
+            }
+        }
         let new: Vec<(String, Made)> = stack
             .resources
             .iter()
@@ -421,6 +474,7 @@ impl Engine<'_> {
         }
         stack.resources = std::mem::take(&mut operation.before);
         stack.turn("UPDATE_ROLLBACK_COMPLETE", None);
+        Ok(())
     }
 }
 

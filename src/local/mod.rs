@@ -185,12 +185,7 @@ fn shown(file: &StackFile) -> Stack {
         reason: file.reason.clone(),
         parameters: file.deployed.parameters.clone(),
         outputs: file.outputs.clone(),
-        // Tags of a stack that is being made are there from the start.
-        tags: file
-            .operation
-            .as_ref()
-            .filter(|o| o.kind == Kind::Create)
-            .map_or_else(|| file.deployed.tags.clone(), |o| o.target.tags.clone()),
+        tags: file.deployed.tags.clone(),
         protected: file.protected,
     }
 }
@@ -283,7 +278,11 @@ impl Cloud for Local {
                 let text = format!("Stack [{}] already exists", file.name);
                 return Err(CloudError::new("CreateChangeSet", ErrorKind::Conflict, text));
             }
-            Some(file) if file.status.is_in_progress() || file.status.never_came() => {
+            Some(file)
+                if !request.create && !file.status.is_updatable()
+                    || file.status.is_in_progress()
+                    || file.status.never_came() =>
+            {
                 let text = format!("Stack [{}] is in {} state", file.name, file.status);
                 return refused("CreateChangeSet", text);
             }
@@ -295,7 +294,8 @@ impl Cloud for Local {
         if all.is_empty() && !request.create && self.same_outputs(&file, &target)? {
             return Ok(None);
         }
-        let prepared = Prepared { create: request.create, target };
+        let (create, keep_failed) = (request.create, request.keep_failed);
+        let prepared = Prepared { create, target, keep_failed };
         file.change_sets.insert(request.name.clone(), prepared);
         self.write(&file)?;
         Ok(Some(ChangeSet {
@@ -316,14 +316,15 @@ impl Cloud for Local {
             return refused("ExecuteChangeSet", format!("{stack} is in {} state", file.status));
         }
         file.change_sets.clear();
+        // What a new stack is made from is known from the start, and stays known if it fails.
+        if prepared.create {
+            file.deployed = prepared.target.clone();
+        }
         let kind = if prepared.create { Kind::Create } else { Kind::Update };
         let before = if prepared.create { BTreeMap::new() } else { file.resources.clone() };
         file.operation = Some(Operation {
-            kind,
-            target: prepared.target,
-            before,
-            done: std::collections::BTreeSet::new(),
-            old: Vec::new(),
+            keep_failed: prepared.keep_failed,
+            ..Operation::new(kind, prepared.target, before)
         });
         let verb = if prepared.create { "CREATE" } else { "UPDATE" };
         file.turn(&format!("{verb}_IN_PROGRESS"), Some("User Initiated".to_owned()));
@@ -337,7 +338,12 @@ impl Cloud for Local {
         self.write(&file)
     }
 
-    async fn delete_stack(&self, stack: &str, _role: Option<&str>) -> Answer<()> {
+    async fn delete_stack(
+        &self,
+        stack: &str,
+        retain: &[String],
+        _role: Option<&str>,
+    ) -> Answer<()> {
         let _held = self.store.hold()?;
         let Some(mut file) = self.read(stack)? else { return Ok(()) };
         if file.protected {
@@ -349,15 +355,32 @@ impl Cloud for Local {
         if file.status.is_in_progress() {
             return refused("DeleteStack", format!("{stack} is in {} state", file.status));
         }
+        if !retain.is_empty() && file.status.as_str() != "DELETE_FAILED" {
+            return refused(
+                "DeleteStack",
+                "resources can be retained only when the stack is in DELETE_FAILED state",
+            );
+        }
+        file.failed = None;
         file.operation = Some(Operation {
-            kind: Kind::Delete,
-            target: Input::default(),
-            before: BTreeMap::new(),
-            done: std::collections::BTreeSet::new(),
-            old: Vec::new(),
+            leave: retain.iter().cloned().collect(),
+            ..Operation::new(Kind::Delete, Input::default(), BTreeMap::new())
         });
         file.turn("DELETE_IN_PROGRESS", Some("User Initiated".to_owned()));
         self.write(&file)
+    }
+
+    async fn roll_back(&self, stack: &str, _role: Option<&str>) -> Answer<()> {
+        self.go_back(stack, "RollbackStack", "UPDATE_FAILED", &[])
+    }
+
+    async fn continue_rollback(
+        &self,
+        stack: &str,
+        skip: &[String],
+        _role: Option<&str>,
+    ) -> Answer<()> {
+        self.go_back(stack, "ContinueUpdateRollback", "UPDATE_ROLLBACK_FAILED", skip)
     }
 
     async fn protect(&self, stack: &str, on: bool) -> Answer<()> {
@@ -408,6 +431,25 @@ impl Cloud for Local {
 }
 
 impl Local {
+    /// Begins to take back what failed and was left so.
+    fn go_back(&self, stack: &str, call: &str, from: &str, skip: &[String]) -> Answer<()> {
+        let _held = self.store.hold()?;
+        let mut file = self.expect(stack, call)?;
+        let stuck = |id: &String| {
+            file.resources.get(id).is_none_or(|r| r.status.as_str() != "UPDATE_FAILED")
+        };
+        if let Some(id) = skip.iter().find(|id| stuck(id)) {
+            return refused(call, format!("[{id}] is not in UPDATE_FAILED state"));
+        }
+        let Some(failed) = file.failed.take().filter(|_| file.status.as_str() == from) else {
+            return refused(call, format!("{stack} is in {} state", file.status));
+        };
+        let leave = skip.iter().cloned().collect();
+        file.operation = Some(Operation { kind: Kind::Rollback, leave, ..failed });
+        file.turn("UPDATE_ROLLBACK_IN_PROGRESS", Some("User Initiated".to_owned()));
+        self.write(&file)
+    }
+
     /// A stack that has nothing but change sets.
     fn empty(&self, name: &str) -> Answer<StackFile> {
         // A stack of that name may have been deleted before: ids differ from life to life.

@@ -21,6 +21,9 @@ pub(super) struct StackFile {
     pub resources: BTreeMap<String, Made>,
     /// What is under way.
     pub operation: Option<Operation>,
+    /// What failed and was left so: it can be taken back, or its rollback continued.
+    #[serde(default)]
+    pub failed: Option<Operation>,
     pub change_sets: BTreeMap<String, Prepared>,
     /// Oldest first.
     pub events: Vec<Event>,
@@ -66,6 +69,20 @@ pub(super) struct Operation {
     pub done: BTreeSet<String>,
     /// Those that were replaced or left the template, still to be deleted: by logical id and generation.
     pub old: Vec<(String, Made)>,
+    /// Whether a failure is left as it is.
+    #[serde(default)]
+    pub keep_failed: bool,
+    /// Logical ids that are left alone: by a deletion, or by a rollback that goes on.
+    #[serde(default)]
+    pub leave: BTreeSet<String>,
+}
+
+impl Operation {
+    /// Returns one that begins.
+    pub(super) fn new(kind: Kind, target: Input, before: BTreeMap<String, Made>) -> Self {
+        let (done, old, leave) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
+        Self { kind, target, before, done, old, keep_failed: false, leave }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +99,8 @@ pub(super) enum Kind {
 pub(super) struct Prepared {
     pub create: bool,
     pub target: Input,
+    #[serde(default)]
+    pub keep_failed: bool,
 }
 
 impl StackFile {

@@ -157,6 +157,8 @@ pub struct ChangeSetRequest {
     pub tags: BTreeMap<String, String>,
     /// The role that CloudFormation works with, if not the caller's own.
     pub role: Option<String>,
+    /// Whether what failed stays as it is, to be looked at, in place of going back.
+    pub keep_failed: bool,
 }
 
 /// Whether a resource is replaced.
@@ -279,8 +281,19 @@ pub trait Cloud: fmt::Debug + Send + Sync {
     /// Throws a change set away.
     async fn discard(&self, stack: &str, change_set: &str) -> Answer<()>;
 
-    /// Begins to delete a stack.
-    async fn delete_stack(&self, stack: &str, role: Option<&str>) -> Answer<()>;
+    /// Begins to delete a stack; of one whose deletion failed, the resources `retain` stay.
+    async fn delete_stack(&self, stack: &str, retain: &[String], role: Option<&str>) -> Answer<()>;
+
+    /// Begins to take back an update that failed and was kept.
+    async fn roll_back(&self, stack: &str, role: Option<&str>) -> Answer<()>;
+
+    /// Goes on with a rollback that failed; the resources `skip` stay as they are.
+    async fn continue_rollback(
+        &self,
+        stack: &str,
+        skip: &[String],
+        role: Option<&str>,
+    ) -> Answer<()>;
 
     /// Sets whether a stack can be deleted.
     async fn protect(&self, stack: &str, on: bool) -> Answer<()>;

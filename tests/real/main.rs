@@ -23,6 +23,7 @@ mod kubernetes;
 mod machine;
 mod mock;
 mod pages;
+mod states;
 mod world;
 
 const KAWS: &str = env!("CARGO_BIN_EXE_kaws");

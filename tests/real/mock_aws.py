@@ -16,7 +16,8 @@ Paths of the tests, not of AWS:
     DELETE /mock/calls     forgets them
     POST   /mock/faults    {action, code, status, count, message?}: so many next calls of the action fail
     POST   /mock/fail      {resource: "stack/LogicalId", reason, on?}: the next creation or update of the resource
-                           fails; the stack is its name or its tag kaws/stack; `on` is create, update or delete
+                           fails; the stack is its name or its tag kaws/stack; `on` is create, update, delete or
+                           rollback (of an update)
     POST   /mock/delay     {seconds}: time that each resource and each preparation of a change set takes
     GET    /mock/stacks    every stack, deleted ones too: status, resources, outputs, parameters, and the order in
                            which the last deployment completed its resources
@@ -55,8 +56,8 @@ What it still gets wrong, compared with AWS:
  * An executed change set stays in ListChangeSets, and its name may be used again: not established for AWS.
  * Stack names, tags and descriptions are not checked for length and characters, parameters not for MinLength,
    MaxLength, MinValue and MaxValue.
- * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ContinueUpdateRollback,
-   RollbackStack, ValidateTemplate, drift, stack sets, stack policies, imports, nested stacks, macros, DescribeEvents.
+ * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ValidateTemplate, drift,
+   stack sets, stack policies, imports, nested stacks, macros, DescribeEvents. RollbackStack takes back updates only.
  * No limits but those of 51,200 bytes, 1 MB and 500 resources; no pagination: every answer is one page.
  * A VPC, subnet, security group or zone counts as used, and is not deleted, while a resource of another stack names
    it; AWS looks at what is really there, and has more kinds of use.
@@ -64,7 +65,7 @@ What it still gets wrong, compared with AWS:
  * Custom resources, WaitConditions and other types that moto does not make are records: made-up id, made-up
    attributes of a plausible shape, no behaviour.
  * Rollback of an update in place sets the old properties again, which adds a third version to a launch template, as
-   on AWS, but never fails; UPDATE_ROLLBACK_FAILED means that the mock itself failed.
+   on AWS, and fails only where /mock/fail says so, or where the mock itself failed.
  * Fn::GetAtt of a property that can be written passes; AWS takes only what a type's documentation lists.
  * Exports may have the same name twice and may go while imported; NoEcho parameters are shown.
  * At delay 0 a change set is ready at once: CREATE_PENDING never shows, CREATE_IN_PROGRESS only with a delay.
@@ -521,6 +522,8 @@ class Stack:
     deleted: datetime.datetime | None = None
     change_set_id: str = ""
     token: str = ""
+    # The deployment that failed and can still be taken back.
+    stuck: Operation | None = None
 
     @property
     def busy(self) -> bool:
@@ -1589,6 +1592,8 @@ class Operation:
         self.moto = Moto(stack.place)
         self.generation = world.generation
         self.done: list[Done] = []
+        self.before: Stack | None = None
+        self.skip: set[str] = set()
 
     def start(self, status: str, work: Callable[[], None]) -> None:
         self.set_status(status, "User Initiated")
@@ -1816,6 +1821,7 @@ class Operation:
         keep = self.disable_rollback or self.change_set.on_failure == "DO_NOTHING"
         with self.step():
             if keep:
+                self.before, self.stack.stuck = before, self
                 self.set_status("CREATE_FAILED" if creating else "UPDATE_FAILED", reason)
                 return
             if creating and self.change_set.on_failure == "DELETE":
@@ -1851,9 +1857,17 @@ class Operation:
         with self.step():
             evaluation = evaluation_of(self.world, before, before.template, before.resolved, before.resources)
             definitions = evaluation.resources()
-        for name in dependency_order(definitions):
-            self.restore(evaluation, before.resources[name], definitions[name])
+        failed = [
+            name
+            for name in dependency_order(definitions)
+            if not self.restore(evaluation, before.resources[name], definitions[name])
+        ]
         with self.step():
+            if failed:
+                self.before, stack.stuck = before, self
+                names = ", ".join(failed)
+                self.set_status("UPDATE_ROLLBACK_FAILED", f"The following resource(s) failed to update: [{names}]. ")
+                return
             stack.text, stack.template, stack.tags = before.text, before.template, before.tags
             stack.parameters, stack.resolved = before.parameters, before.resolved
             stack.capabilities, stack.outputs = before.capabilities, before.outputs
@@ -1864,26 +1878,40 @@ class Operation:
             stack.resources = before.resources
             self.set_status("UPDATE_ROLLBACK_COMPLETE")
 
-    def restore(self, evaluation: Evaluation, old: Resource, definition: Json) -> None:
-        """Makes a resource what it was. Its references count as they are now: a launch template that went back has
+    def take_back(self, skip: list[str]) -> None:
+        self.skip = set(skip)
+        self.start("UPDATE_ROLLBACK_IN_PROGRESS", lambda: self.undo_update(self.before))
+
+    def restore(self, evaluation: Evaluation, old: Resource, definition: Json) -> bool:
+        """Makes a resource what it was; answers whether that went well. Its references count as they are now: a launch template that went back has
         a new version for that, and its group must use it."""
         done = next((done for done in self.done if done.old is old), None)
+        now_there = self.stack.resources[old.logical_id]
+        if old.logical_id in self.skip:
+            with self.step():
+                self.before.resources[old.logical_id] = now_there
+                self.set_resource(now_there, "UPDATE_COMPLETE")
+            return True
         with self.step():
             properties = evaluation.resolve(definition.get("Properties", {}))
             if done is None and properties == old.properties and old.logical_id not in self.stack.in_flight:
-                return
+                return True
+            if reason := self.world.take_failure(self.stack, old.logical_id, "rollback"):
+                self.set_resource(now_there, "UPDATE_FAILED", reason)
+                return False
             self.set_resource(old, "UPDATE_IN_PROGRESS")
         self.pause()
         with self.step():
             replaced = done is not None and done.action == "replace"
             if done is not None or properties != old.properties:
                 old.properties = properties
-                # A failure here would be UPDATE_ROLLBACK_FAILED, which the mock does not have.
+                # What the mock cannot do here is no failure of what is tested.
                 with contextlib.suppress(Exception):
                     if not replaced:
                         self.update(old, done.new if done else old)
             self.stack.resources[old.logical_id] = old
             self.set_resource(old, "UPDATE_COMPLETE")
+        return True
 
     # Deletion
 
@@ -2251,6 +2279,11 @@ class CloudFormation:
             raise validation_error(f"Stack [{stack.id}] cannot be deleted while TerminationProtection is enabled")
         if stack.busy:
             raise validation_error(f"Stack [{stack.id}] cannot be deleted while in status {stack.status}")
+        if scalars(form, "RetainResources") and stack.status != "DELETE_FAILED":
+            raise validation_error(
+                f"Invalid operation on stack [{stack.id}]. Specify ResourcesToRetain only when the stack is in the "
+                "DELETE_FAILED state."
+            )
         stack.token = form.get("ClientRequestToken", "")
         self.world.change_sets = [one for one in self.world.change_sets if one.stack is not stack or one.executed]
         for name in scalars(form, "RetainResources"):
@@ -2258,6 +2291,27 @@ class CloudFormation:
         operation = Operation(self.world, stack)
         operation.start("DELETE_IN_PROGRESS", operation.delete_stack)
         return {}
+
+    def action_rollback_stack(self, place: Place, form: dict[str, str]) -> Json:
+        stack = self.stuck(place, form, "UPDATE_FAILED")
+        stack.stuck.take_back([])
+        return {"StackId": stack.id}
+
+    def action_continue_update_rollback(self, place: Place, form: dict[str, str]) -> Json:
+        stack = self.stuck(place, form, "UPDATE_ROLLBACK_FAILED")
+        skip = scalars(form, "ResourcesToSkip")
+        for name in skip:
+            if name not in stack.resources or stack.resources[name].status != "UPDATE_FAILED":
+                raise validation_error(f"Resources [{name}] cannot be skipped: it is not in UPDATE_FAILED state")
+        stack.stuck.take_back(skip)
+        return {}
+
+    def stuck(self, place: Place, form: dict[str, str], status: str) -> Stack:
+        stack = self.world.stack(place, required(form, "StackName"))
+        if stack.status != status or stack.stuck is None:
+            raise validation_error(f"Stack:{stack.id} is in {stack.status} state and can not be rolled back.")
+        stack.token = form.get("ClientRequestToken", "")
+        return stack
 
     def action_update_termination_protection(self, place: Place, form: dict[str, str]) -> Json:
         stack = self.world.stack(place, required(form, "StackName"))
@@ -2505,6 +2559,8 @@ def read_call(environ: Json, body: bytes) -> Call:
         protocol = "ec2" if service == "ec2" else "query"
         hidden = {"Action", "Version", "TemplateBody"}
         parameters = short({key: value for key, value in form.items() if key not in hidden and ".member." not in key})
+        named = {name: scalars(form, name) for name in ("ResourcesToSkip", "RetainResources")}
+        parameters |= {name: names for name, names in named.items() if names}
         return Call(service, region, form.get("Action", ""), parameters, protocol, form)
     if service != "s3":
         method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")

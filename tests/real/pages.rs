@@ -144,7 +144,7 @@ fn followed(text: &str) -> String {
 
 #[test]
 fn pages_show_what_is_printed() {
-    for name in ["tutorial.md", "how-to/patch-something.md"] {
+    for name in ["tutorial.md", "how-to/patch-something.md", "how-to/recover-a-stuck-stack.md"] {
         let path = root().join("docs").join(name);
         let text = std::fs::read_to_string(&path).unwrap();
         let new = followed(&text);

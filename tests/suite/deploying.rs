@@ -77,7 +77,7 @@ async fn deploy_tree(
         watcher: &Silent::default(),
         again: &|| Box::pin(async { Ok(planned(cloud, &tree).await.0.digest) }),
     };
-    up(work, operator, &UpOptions { at_most: 4, role: None, take_over }).await
+    up(work, operator, &UpOptions { at_most: 4, role: None, take_over, keep_failed: false }).await
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {
@@ -178,7 +178,7 @@ fn whoever_was_overtaken_between_plan_and_lock_changes_nothing() {
         watcher: &Silent::default(),
         again: &|| Box::pin(async { Ok("another".to_owned()) }),
     };
-    let options = UpOptions { at_most: 4, role: None, take_over: false };
+    let options = UpOptions { at_most: 4, role: None, take_over: false, keep_failed: false };
     let error = run(up(work, &operator(2, || 200), &options)).unwrap_err();
     assert!(matches!(error, Error::Overtaken), "{error}");
     assert_eq!(executed(&cloud), before);

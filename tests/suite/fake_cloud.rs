@@ -165,9 +165,19 @@ impl Cloud for FakeCloud {
         Ok(())
     }
 
-    async fn delete_stack(&self, stack: &str, _: Option<&str>) -> Answer<()> {
+    async fn delete_stack(&self, stack: &str, _: &[String], _: Option<&str>) -> Answer<()> {
         self.write(format!("DeleteStack {stack}"));
         self.world.lock().unwrap().stacks.remove(stack);
+        Ok(())
+    }
+
+    async fn roll_back(&self, stack: &str, _: Option<&str>) -> Answer<()> {
+        self.write(format!("RollbackStack {stack}"));
+        Ok(())
+    }
+
+    async fn continue_rollback(&self, stack: &str, _: &[String], _: Option<&str>) -> Answer<()> {
+        self.write(format!("ContinueUpdateRollback {stack}"));
         Ok(())
     }
 

@@ -27,6 +27,7 @@ mod plan_edits;
 mod plans;
 mod plugins;
 mod resolving;
+mod scenarios;
 mod screens;
 mod settings_edges;
 mod updates;

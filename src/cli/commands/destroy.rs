@@ -48,6 +48,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
         remove_leftovers: arguments.remove_leftovers,
         take_over: arguments.take_over,
         role: arguments.cloud.service_role.clone(),
+        leave: arguments.leave.iter().cloned().collect(),
     };
     let ended = destroy(&*session.cloud, cluster, &plan, &options, &*live, &operator()).await;
     let ended = ended.map_err(|e| fail(&e))?;

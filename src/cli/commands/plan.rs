@@ -163,5 +163,5 @@ fn as_deployed(tree: &Tree) -> Deployed {
         .groups()
         .into_iter()
         .filter_map(|g| tree.bundle_hash(&g).map(|hash| format!("nodes/{g}/{hash}.tar.gz")));
-    Deployed { bundles: bundles.collect(), stacks, last: None, secrets: BTreeSet::new() }
+    Deployed { bundles: bundles.collect(), stacks, ..Deployed::default() }
 }

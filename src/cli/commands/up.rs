@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::render::out;
 use super::{Exit, only_file, unwritable};
-use crate::cli::deploying::{Live, Purpose, Session, fail, operator, plan_text, runtime};
+use crate::cli::deploying::{
+    Live, Purpose, Session, fail, free_stuck, operator, plan_text, reasons, runtime, say_failure,
+};
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
 use crate::deploy::plan::{Deployed, Plan};
@@ -30,8 +32,12 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     let session = Session::open(common, file, &arguments.cloud, faults, Purpose::Deploy).await?;
     written(common, file, &session, arguments.render)?;
     let live = Live::new(common.output);
-    settle(&*session.cloud, &session.tree.cluster.name, &*live).await.map_err(|e| fail(&e))?;
-    let remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
+    let stacks = settle(&*session.cloud, &session.tree.cluster.name, &*live).await;
+    let stacks = stacks.map_err(|e| fail(&e))?;
+    known_faults(arguments, &session)?;
+    let gone = free_stuck(common, &session, &stacks, arguments, &live).await?;
+    let mut remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
+    remove.retain(|stack| !gone.contains(stack));
     let (plan, there) = session.plan(&remove).await?;
     if let Some(saved) = &arguments.plan {
         same_plan(saved, &plan)?;
@@ -45,16 +51,15 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
         say_no_changes(common, &plan);
         return Ok(());
     }
-    known_faults(arguments, &session)?;
     check(&plan, arguments)?;
     // Other bytes that no stack is made of are only remembered.
     if !plan.is_empty() {
         confirm(common, arguments, &plan, &session)?;
     }
     live.listen();
-    let ended = execute(&session, &plan, &there, arguments, &live).await?;
+    let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;
     live.finish();
-    report(common, file, arguments, &session, &ended, &live)
+    report(common, file, arguments, &session, &plan, &ended, &live)
 }
 
 /// `--fail` belongs to the local cloud alone.
@@ -70,11 +75,20 @@ fn faults(arguments: &UpArguments) -> Result<BTreeMap<String, String>, Exit> {
     Ok(arguments.fail.iter().map(one).collect())
 }
 
-/// A resource that is to fail must be there.
+/// What can be said to fail, before the resource.
+const VERBS: [&str; 4] = ["create", "delete", "rollback", "update"];
+
+/// A resource that is to fail must be rendered.
 fn known_faults(arguments: &UpArguments, session: &Session) -> Result<(), Exit> {
     for fault in &arguments.fail {
         let name = fault.split('=').next().unwrap_or(fault);
-        let resource = name
+        let verb = VERBS.iter().find(|verb| name.starts_with(&format!("{verb}:")));
+        // What is deleted may no longer be rendered.
+        if verb == Some(&"delete") {
+            continue;
+        }
+        let resource = verb
+            .map_or(name, |verb| &name[verb.len() + 1..])
             .split_once('/')
             .and_then(|(stack, id)| session.tree.stacks.get(stack)?.template.resources.get(id));
         if resource.is_none() {
@@ -189,9 +203,9 @@ async fn execute(
     plan: &Plan,
     there: &Deployed,
     arguments: &UpArguments,
+    remove: &BTreeSet<String>,
     live: &Live,
 ) -> Result<Ended, Exit> {
-    let remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
     let work = Up {
         cloud: &*session.cloud,
         web: &Http::default(),
@@ -202,12 +216,13 @@ async fn execute(
         locked: &session.locked,
         record: session.record(),
         watcher: live,
-        again: &|| Box::pin(session.digest(&remove)),
+        again: &|| Box::pin(session.digest(remove)),
     };
     let options = UpOptions {
         at_most: arguments.at_most.max(1),
         role: arguments.cloud.service_role.clone(),
         take_over: arguments.take_over,
+        keep_failed: arguments.keep_failed,
     };
     up(work, &operator(), &options).await.map_err(|error| fail(&error))
 }
@@ -218,6 +233,7 @@ fn report(
     file: &Path,
     arguments: &UpArguments,
     session: &Session,
+    plan: &Plan,
     ended: &Ended,
     live: &Live,
 ) -> Result<(), Exit> {
@@ -236,7 +252,13 @@ fn report(
     let mut exit = Exit::Done;
     for (_, error) in &ended.failed {
         say("");
-        exit = exit.worse(fail(error));
+        exit = exit.worse(match error {
+            Error::Stack(cause) => {
+                say_failure(cause, &reasons(session, plan, cause));
+                Exit::Aws
+            }
+            error => fail(error),
+        });
     }
     if ended.stopped && live.stopping() {
         say_error("interrupted; kaws up goes on from here");
@@ -248,7 +270,7 @@ fn report(
 fn cause(error: &Error) -> Value {
     match error {
         Error::Stack(cause) => {
-            json!({"stack": cause.stack, "status": cause.status, "resource": cause.first})
+            json!({"stack": cause.stack, "status": cause.status, "resource": cause.first, "reports": cause.reports})
         }
         _ => Value::Null,
     }

@@ -48,6 +48,7 @@ pub(in crate::cli) struct Live {
     start: Instant,
     steps: Mutex<BTreeMap<String, Shown>>,
     stop: Arc<AtomicBool>,
+    listens: AtomicBool,
 }
 
 enum Form {
@@ -78,11 +79,15 @@ impl Live {
             start: instant(),
             steps: Mutex::default(),
             stop: Arc::new(AtomicBool::new(false)),
+            listens: AtomicBool::new(false),
         })
     }
 
     /// Listens for Ctrl-C: the first lets what is under way finish, the second ends at once.
     pub(in crate::cli) fn listen(self: &Arc<Self>) {
+        if self.listens.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let live = Arc::clone(self);
         tokio::spawn(async move {
             if tokio::signal::ctrl_c().await.is_err() {
@@ -103,10 +108,9 @@ impl Live {
 
     /// Leaves what was shown, and prints below it from now on.
     pub(in crate::cli) fn finish(&self) {
-        for shown in self.steps.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            if let Some(bar) = &shown.bar {
-                bar.abandon();
-            }
+        let mut steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
+        for bar in std::mem::take(&mut *steps).into_values().filter_map(|shown| shown.bar) {
+            bar.abandon();
         }
         // The last line of the tree has no end yet.
         if matches!(self.form, Form::Tree(_)) {

@@ -116,6 +116,9 @@ fn block(stack: &StackPlan, out: &mut Vec<String>) {
         let waits: Vec<&str> = stack.predicted.iter().map(String::as_str).collect();
         out.extend(wrapped(&format!("predicted (waits for {})", waits.join(", ")), "  "));
     }
+    if let Some(status) = &stack.clears {
+        out.push(format!("  first what is left of a creation that failed is deleted ({status})"));
+    }
     if !stack.drops_after.is_empty() {
         let users: Vec<&str> = stack.drops_after.iter().map(String::as_str).collect();
         let text = format!("in two steps: what goes is removed after {}", users.join(", "));

@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cloud::{CloudArguments, connect};
+use super::failure::say_failure;
 use crate::causes::{causes, owners, plugin_records};
 use crate::cli::Common;
 use crate::cli::commands::{options, rendered};
 use crate::cli::exit::Exit;
 use crate::cli::report::{say_error, say_findings, say_line};
 use crate::deploy::plan::{Deployed, Plan, Wanted, deployed, plan};
-use crate::deploy::{Error, Operator, Record, RootCause, Source, Tree};
+use crate::deploy::{Error, Operator, Record, Source, Tree};
 use crate::finding::{Finding, Findings};
-use crate::port::{Cloud, Identity};
+use crate::port::{Cloud, Event, Identity};
 use crate::run::Run;
 
 /// A cluster and its cloud.
@@ -231,7 +232,7 @@ fn alive(process: u32) -> bool {
 /// Says why the command stopped and what to do, and returns how it ends.
 pub(in crate::cli) fn fail(error: &Error) -> Exit {
     if let Error::Stack(cause) = error {
-        root_cause(cause);
+        say_failure(cause, &[]);
         return Exit::Aws;
     }
     let code = match error {
@@ -248,7 +249,8 @@ pub(in crate::cli) fn fail(error: &Error) -> Exit {
         Error::NothingToRemove(_) => "deploy/nothing-to-remove",
         Error::Leftovers(_) => "deploy/leftovers",
         Error::NoValue { .. } => "deploy/no-value",
-        Error::State { .. } => "deploy/stack-state",
+        Error::State { .. } | Error::Stuck(_) => "deploy/stack-state",
+        Error::NothingToLeave { .. } => "deploy/nothing-to-leave",
         Error::Overtaken => "deploy/overtaken",
         Error::LostLock => "deploy/lost-lock",
         Error::Circle(_) => "deploy/step-order",
@@ -283,6 +285,15 @@ fn notes(error: &Error) -> Vec<String> {
             vec![format!("it cannot change {}", properties.join(", "))]
         }
         Error::Leftovers(all) => all.clone(),
+        Error::Stuck(all) => {
+            let events = all.iter().flat_map(|stuck| stuck.failed.iter().map(move |e| (stuck, e)));
+            let why = |e: &Event| e.reason.clone().unwrap_or_else(|| e.status.to_string());
+            let used = all.iter().filter(|s| !s.used_by.is_empty());
+            events
+                .map(|(s, e)| format!("{}/{}: {}", s.stack, e.resource, why(e)))
+                .chain(used.map(|s| format!("{} is used by {}", s.stack, s.used_by.join(", "))))
+                .collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -318,12 +329,23 @@ fn advice(error: &Error) -> Vec<String> {
         Error::StillUsed { consumer, .. } => {
             one(format!("it is no longer rendered: kaws up --remove {consumer}"))
         }
-        Error::State { status, .. } if status == "DELETE_FAILED" => one(
-            "CloudFormation could not delete all of it: kaws destroy tries again, or delete it by hand".to_owned(),
+        Error::State { .. } => {
+            one("bring it out of this state in CloudFormation, then run this again".to_owned())
+        }
+        Error::Stuck(all) if all.iter().any(|stuck| !stuck.used_by.is_empty()) => one(
+            "CloudFormation can only delete it, and kaws deletes nothing that others live on: kaws destroy deletes all of it, or delete what uses it first"
+                .to_owned(),
         ),
-        Error::State { .. } => one(
-            "bring it out of this state in CloudFormation (continue its rollback), then run this again".to_owned(),
+        Error::Stuck(_) => one(
+            "put right what it says; kaws up then gets it out first, and plans what is left to do"
+                .to_owned(),
         ),
+        Error::NothingToLeave { can, .. } if can.is_empty() => {
+            one("nothing is stuck: run it without --leave".to_owned())
+        }
+        Error::NothingToLeave { can, .. } => {
+            can.iter().map(|name| format!("what does: --leave {name}")).collect()
+        }
         Error::Overtaken => one("look at what there is to do now: kaws plan".to_owned()),
         Error::LostLock => one("see who deploys, then run kaws up again".to_owned()),
         Error::NothingToRemove(_) => one("kaws plan lists what can be removed".to_owned()),
@@ -345,33 +367,4 @@ fn advice(error: &Error) -> Vec<String> {
         },
         _ => Vec::new(),
     }
-}
-
-/// Prints the root cause first, then what followed.
-fn root_cause(cause: &RootCause) {
-    let mut lines = vec![format!("error[{}]: {}", "deploy/stack-failed", cause.title())];
-    if let Some(first) = &cause.first {
-        lines.push(format!("  {}", first.kind));
-        let reason =
-            first.reason.clone().unwrap_or_else(|| "CloudFormation gives no reason".to_owned());
-        lines.extend(textwrap::wrap(&reason, 74).into_iter().map(|l| format!("    {l}")));
-    }
-    lines.push(String::new());
-    lines.push("  CloudFormation says".to_owned());
-    let width = cause.events.iter().map(|e| e.resource.len()).max().unwrap_or(0).min(28);
-    for event in &cause.events {
-        let time = event.time.split('T').nth(1).unwrap_or("").trim_end_matches('Z');
-        lines.push(format!(
-            "    {:8}  {:width$}  {}",
-            &time[..time.len().min(8)],
-            event.resource,
-            event.status
-        ));
-    }
-    lines.push(String::new());
-    lines.push("  Next".to_owned());
-    lines.push(
-        "    put right what it says, and run kaws up again: what is done stays done".to_owned(),
-    );
-    lines.iter().for_each(|line| say_line(line));
 }

@@ -60,6 +60,7 @@ pub(super) fn stack(
         changes,
         nodes,
         drops_after: BTreeSet::new(),
+        clears: deployed.never_came.get(&stack.short).cloned(),
         protect,
         unsure,
     })
@@ -83,6 +84,7 @@ pub(super) fn leaving(name: &str, wanted: &Wanted<'_>, deployed: &Deployed) -> S
         changes,
         nodes: None,
         drops_after: BTreeSet::new(),
+        clears: None,
         protect: None,
         unsure: BTreeMap::new(),
     }

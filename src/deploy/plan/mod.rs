@@ -72,6 +72,8 @@ pub struct StackPlan {
     /// Stacks that, as they are deployed, still use outputs that it drops: it drops them in a second step,
     /// after those stacks.
     pub drops_after: BTreeSet<String>,
+    /// The state of a creation that failed, where what is left of it is deleted first.
+    pub clears: Option<String>,
     /// Whether its protection against deletion is set or taken away.
     pub protect: Option<bool>,
     /// Outputs whose value may be another one afterwards, each with the letters of why.
@@ -165,6 +167,8 @@ pub struct Upload {
 pub struct Deployed {
     /// Stacks by their name in the cluster.
     pub stacks: BTreeMap<String, (Stack, Template)>,
+    /// The states of those whose creation failed.
+    pub never_came: BTreeMap<String, String>,
     /// The last complete deployment.
     pub last: Option<Deployment>,
     /// Keys of bundles in the bucket.
@@ -179,17 +183,22 @@ pub struct Deployed {
 /// The cloud's.
 pub async fn deployed(cloud: &dyn Cloud, tree: &Tree) -> Result<Deployed, Error> {
     let cluster = &tree.cluster;
-    let mut stacks = BTreeMap::new();
-    for stack in cloud.stacks(&cluster.name).await? {
+    let (mut stacks, mut never_came) = (BTreeMap::new(), BTreeMap::new());
+    let all = cloud.stacks(&cluster.name).await?;
+    // What comes after them would be made of something half there.
+    let stuck = super::stuck::stuck(cloud, &all).await?;
+    if !stuck.is_empty() {
+        return Err(Error::Stuck(stuck));
+    }
+    for stack in all {
         let Some(short) = stack.tags.get("kaws/stack").cloned() else { continue };
-        // A stack that never came to be is made anew.
-        if stack.status.is_empty_stack() || stack.status.never_came() {
+        if stack.status.is_empty_stack() {
             continue;
         }
-        // What comes after it would be made of something half there.
-        if !stack.status.is_updatable() && !stack.status.is_in_progress() {
-            let status = stack.status.to_string();
-            return Err(Error::State { stack: short, status });
+        // A stack that never came to be is made anew, if it is still wanted.
+        if stack.status.never_came() && tree.stacks.contains_key(&short) {
+            never_came.insert(short, stack.status.to_string());
+            continue;
         }
         let text = cloud.template(&stack.name).await?;
         let template = if text.is_empty() {
@@ -202,12 +211,12 @@ pub async fn deployed(cloud: &dyn Cloud, tree: &Tree) -> Result<Deployed, Error>
     }
     // Without the stack that holds the bucket there is nothing in it.
     if !stacks.contains_key(super::stacks::STATE) {
-        return Ok(Deployed { stacks, ..Deployed::default() });
+        return Ok(Deployed { stacks, never_came, ..Deployed::default() });
     }
     let last = super::record::recorded(cloud, &cluster.bucket).await?;
     let bundles = cloud.list(&cluster.bucket, "nodes/").await?;
     let secrets = super::secrets::list_secrets(cloud, &cluster.bucket).await?;
-    Ok(Deployed { stacks, last, bundles, secrets })
+    Ok(Deployed { stacks, never_came, last, bundles, secrets })
 }
 
 /// What the plan is made from, beside what is deployed.

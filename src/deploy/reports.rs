@@ -1,0 +1,74 @@
+//! What machines say of themselves when they do not come up: small objects in the state bucket.
+//!
+//! Not here: who writes them, which is the program on each machine (`plugins/node-bundle`).
+
+use futures_util::StreamExt as _;
+use serde::{Deserialize, Serialize};
+
+use super::tree::{Tree, TreeStack};
+use crate::port::{Answer, Cloud};
+
+/// So many are read: a group of machines that all fail says the same again and again.
+const MOST: usize = 500;
+/// So many are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// What a machine said.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// `failed`, `healthy`.
+    pub state: String,
+    /// How far it came: `bundle`, `units`.
+    pub phase: String,
+    /// What went wrong.
+    pub message: String,
+    /// The machine.
+    pub instance: String,
+    /// Its group: `pool:general`.
+    pub group: String,
+    /// The hash of its bundle.
+    pub bundle: String,
+    /// When, in UTC.
+    pub time: String,
+    /// The unit that failed, if it was one.
+    #[serde(default)]
+    pub unit: Option<String>,
+    /// The unit's last lines in the journal.
+    #[serde(default)]
+    pub log: Vec<String>,
+}
+
+/// Returns what machines of a stack said since `since` of why they did not come up, oldest first.
+///
+/// # Errors
+/// The cloud's.
+pub(super) async fn failed(
+    cloud: &dyn Cloud,
+    tree: &Tree,
+    stack: &TreeStack,
+    since: &str,
+) -> Answer<Vec<Report>> {
+    let bucket = &tree.cluster.bucket;
+    let mut all = Vec::new();
+    for group in tree.groups() {
+        let Some(hash) = tree.bundle_hash(&group).filter(|h| stack.text.contains(h)) else {
+            continue;
+        };
+        let keys = cloud.list(bucket, &format!("reports/{group}/")).await?;
+        let read = futures_util::stream::iter(keys.into_iter().take(MOST))
+            .map(|key| async move { cloud.get(bucket, &key).await })
+            .buffered(AT_ONCE);
+        let answers: Vec<_> = read.collect().await;
+        for answer in answers {
+            // What a machine could not write whole says nothing.
+            let report = answer?.and_then(|o| serde_json::from_slice::<Report>(&o.bytes).ok());
+            all.extend(
+                report.filter(|r| {
+                    r.state == "failed" && r.bundle == hash && r.time.as_str() >= since
+                }),
+            );
+        }
+    }
+    all.sort_by(|a, b| (&a.time, &a.instance).cmp(&(&b.time, &b.instance)));
+    Ok(all)
+}

@@ -1,0 +1,264 @@
+//! Stacks that no change set can start from: what keeps them there, and the way out of it.
+//!
+//! Not here: stacks that never came to be, which are deleted and made anew as part of a deployment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::error::{Error, RootCause};
+use super::hold;
+use super::plan::Plan;
+use super::stacks::{STATE, Stacks};
+use super::steps::{Ended, Steps};
+use super::tree::{ClusterFacts, Tree};
+use super::up::{Guarded, Operator};
+use super::watch::Watcher;
+use crate::cloudformation::{HOLDS_DATA, Resource, Template};
+use crate::port::{Cloud, Event, Stack, StackResource};
+
+/// A stack that is stuck.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stuck {
+    /// Its name in the cluster.
+    pub stack: String,
+    /// Its name in the cloud.
+    #[serde(skip)]
+    pub name: String,
+    /// Its status: `UPDATE_ROLLBACK_FAILED`.
+    pub status: String,
+    /// What gets it out.
+    pub way_out: WayOut,
+    /// Its resources that failed, each with the last thing that the cloud said of it.
+    pub failed: Vec<Event>,
+    /// What holds data, and goes with it, by `stack/LogicalId`.
+    pub loses: Vec<String>,
+    /// Stacks that use it and stay: it is not deleted from under them.
+    pub used_by: Vec<String>,
+}
+
+/// What gets a stack out of where it is stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WayOut {
+    /// The update that failed, and was kept to be looked at, is taken back.
+    RollBack,
+    /// The rollback that failed goes on.
+    ContinueRollback,
+    /// It is deleted once more.
+    DeleteAgain,
+}
+
+impl WayOut {
+    fn of(status: &str) -> Option<Self> {
+        Some(match status {
+            "UPDATE_FAILED" => Self::RollBack,
+            "UPDATE_ROLLBACK_FAILED" => Self::ContinueRollback,
+            "DELETE_FAILED" => Self::DeleteAgain,
+            _ => return None,
+        })
+    }
+}
+
+impl Stuck {
+    /// Returns what is the matter, in a sentence.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let what = match self.way_out {
+            WayOut::RollBack => "an update failed, and was kept as it was",
+            WayOut::ContinueRollback => "an update failed, and so did its rollback",
+            WayOut::DeleteAgain => "it could not be deleted as a whole",
+        };
+        format!("{} is stuck: {what} ({})", self.stack, self.status)
+    }
+
+    /// Returns its resources that can be left as they are, by `stack/LogicalId`.
+    #[must_use]
+    pub fn can_be_left(&self) -> BTreeSet<String> {
+        let all = self.failed.iter().filter(|_| self.way_out != WayOut::RollBack);
+        all.map(|event| format!("{}/{}", self.stack, event.resource)).collect()
+    }
+}
+
+/// Returns those of a cluster's stacks that are stuck.
+///
+/// # Errors
+/// The cloud's; a state that kaws knows no way out of.
+pub async fn stuck(cloud: &dyn Cloud, stacks: &[Stack]) -> Result<Vec<Stuck>, Error> {
+    let mut all = Vec::new();
+    for stack in stacks {
+        let Some(short) = stack.tags.get("kaws/stack") else { continue };
+        let status = &stack.status;
+        if status.is_updatable()
+            || status.is_in_progress()
+            || status.is_empty_stack()
+            || status.never_came()
+        {
+            continue;
+        }
+        let Some(way_out) = WayOut::of(status.as_str()) else {
+            let (stack, status) = (short.clone(), status.to_string());
+            return Err(Error::State { stack, status });
+        };
+        let resources = cloud.resources(&stack.name).await?;
+        let (loses, used_by) = match way_out {
+            WayOut::DeleteAgain => {
+                (data(cloud, stack, short, &resources).await?, users(cloud, stacks, short).await?)
+            }
+            _ => (Vec::new(), Vec::new()),
+        };
+        all.push(Stuck {
+            stack: short.clone(),
+            name: stack.name.clone(),
+            status: status.to_string(),
+            way_out,
+            failed: failed(cloud, stack, &resources).await?,
+            loses,
+            used_by,
+        });
+    }
+    Ok(all)
+}
+
+/// Returns the last thing that was said of each resource that is failed now.
+async fn failed(
+    cloud: &dyn Cloud,
+    stack: &Stack,
+    resources: &[StackResource],
+) -> Result<Vec<Event>, Error> {
+    let now: BTreeSet<&String> =
+        resources.iter().filter(|r| r.status.is_failed()).map(|r| &r.id).collect();
+    let mut last: BTreeMap<String, Event> = BTreeMap::new();
+    for event in cloud.events(&stack.id, None).await? {
+        if now.contains(&event.resource) && event.status.is_failed() {
+            last.entry(event.resource.clone()).or_insert(event);
+        }
+    }
+    Ok(last.into_values().collect())
+}
+
+/// Returns the stacks that come after one, and are not being deleted themselves.
+async fn users(cloud: &dyn Cloud, stacks: &[Stack], short: &str) -> Result<Vec<String>, Error> {
+    let mut users = Vec::new();
+    for stack in stacks {
+        let gone = stack.status.is_empty_stack() || stack.status.as_str() == "DELETE_FAILED";
+        let Some(own) = stack.tags.get("kaws/stack").filter(|own| !gone && *own != short) else {
+            continue;
+        };
+        let template = Template::read(&cloud.template(&stack.name).await?).unwrap_or_default();
+        if template.after().iter().any(|first| first == short) {
+            users.push(own.clone());
+        }
+    }
+    Ok(users)
+}
+
+/// Returns what holds data in a stack, and is not kept when it goes.
+async fn data(
+    cloud: &dyn Cloud,
+    stack: &Stack,
+    short: &str,
+    resources: &[StackResource],
+) -> Result<Vec<String>, Error> {
+    let template = Template::read(&cloud.template(&stack.name).await?).unwrap_or_default();
+    let kept = |id: &String| template.resources.get(id).is_some_and(Resource::is_retained);
+    let there = resources.iter().filter(|r| !r.status.is_deleted());
+    let lost = there.filter(|r| HOLDS_DATA.contains(&r.kind.as_str()) && !kept(&r.id));
+    Ok(lost.map(|r| format!("{short}/{}", r.id)).collect())
+}
+
+/// How to free stacks.
+#[derive(Clone, Debug, Default)]
+pub struct FreeOptions {
+    /// Resources that stay as they are, by `stack/LogicalId`.
+    pub leave: BTreeSet<String>,
+    /// Whether to take over a lock whose holder is gone.
+    pub take_over: bool,
+    /// The role that CloudFormation works with.
+    pub role: Option<String>,
+}
+
+/// Gets stacks out of where they are stuck, side by side.
+///
+/// # Errors
+/// Whatever keeps it from being begun; what goes wrong with one stack is in what is returned.
+pub async fn free(
+    cloud: &dyn Cloud,
+    facts: &ClusterFacts,
+    all: &[Stuck],
+    options: &FreeOptions,
+    watcher: &dyn Watcher,
+    operator: &Operator,
+) -> Result<Ended, Error> {
+    let can: BTreeSet<String> = all.iter().flat_map(Stuck::can_be_left).collect();
+    if let Some(name) = options.leave.difference(&can).next() {
+        return Err(Error::NothingToLeave { name: name.clone(), can });
+    }
+    let (tree, nothing, none) = (Tree::empty(facts.clone()), Plan::empty(facts), BTreeMap::new());
+    let stacks = Stacks {
+        cloud,
+        tree: &tree,
+        plan: &nothing,
+        watcher,
+        locked: &none,
+        role: options.role.as_deref(),
+        keep_failed: false,
+        outputs: Mutex::default(),
+    };
+    // The lock lies in the bucket of `state`: a state that is half deleted has none.
+    let bucket = cloud.stacks(&facts.name).await?.iter().any(|s| {
+        s.tags.get("kaws/stack").is_some_and(|short| short == STATE)
+            && (s.status.is_updatable() || s.status.as_str().starts_with("UPDATE_"))
+    });
+    let held = if bucket {
+        Some(hold::take(cloud, &facts.bucket, operator, options.take_over).await?)
+    } else {
+        None
+    };
+    let mut steps = Steps::default();
+    for one in all {
+        steps.add(&format!("stack:{}", one.stack));
+    }
+    let (held, lost) = (tokio::sync::Mutex::new(held), AtomicBool::new(false));
+    let guarded = Guarded { inner: watcher, lost: &lost };
+    let work = steps.run(8, &guarded, async |step: String| {
+        let short = step.trim_start_matches("stack:");
+        let one = all.iter().find(|s| s.stack == short).expect("the steps are made of them");
+        stacks.free(one, &options.leave).await
+    });
+    let ended = hold::renewed(cloud, &facts.bucket, &held, operator, &lost, work).await;
+    if lost.load(Ordering::Relaxed) {
+        return Err(Error::LostLock);
+    }
+    if let Some(held) = held.into_inner() {
+        hold::give_back(cloud, &facts.bucket, held).await?;
+    }
+    ended
+}
+
+impl Stacks<'_> {
+    async fn free(&self, stuck: &Stuck, leave: &BTreeSet<String>) -> Result<String, Error> {
+        let (short, name) = (&stuck.stack, &stuck.name);
+        let leave: Vec<String> = leave
+            .iter()
+            .filter_map(|l| l.strip_prefix(&format!("{short}/")).map(str::to_owned))
+            .collect();
+        if stuck.way_out == WayOut::DeleteAgain {
+            return self.remove(short, name, &leave).await;
+        }
+        let since = self.cloud.last_event(name).await?;
+        match stuck.way_out {
+            WayOut::RollBack => self.cloud.roll_back(name, self.role).await?,
+            _ => self.cloud.continue_rollback(name, &leave, self.role).await?,
+        }
+        match self.follow(short, name, since.as_deref()).await? {
+            Some(stack) if stack.status.is_updatable() => Ok("as it was before".to_owned()),
+            Some(stack) => Err(self.failure(short, &stack, since.as_deref()).await?),
+            None => {
+                let cause = RootCause::of(short, "DELETE_COMPLETE", &[]);
+                Err(Error::Stack(Box::new(cause)))
+            }
+        }
+    }
+}

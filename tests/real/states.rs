@@ -1,0 +1,138 @@
+//! States that stacks are stuck in, on the mock server: what the real client asks of CloudFormation to get out.
+
+use serde_json::json;
+
+use crate::mock::{Call, Folder, Mock};
+use crate::{root, shown};
+
+/// What was asked of CloudFormation that changes something, each with the resources that it names.
+fn asked(calls: &[Call]) -> Vec<String> {
+    let named = |call: &Call| {
+        ["ResourcesToSkip", "RetainResources", "OnStackFailure"]
+            .iter()
+            .filter(|name| !call.parameters[**name].is_null())
+            .map(|name| format!(" {name}={}", call.parameters[*name]))
+            .collect::<String>()
+    };
+    let of_stacks = |call: &&Call| {
+        call.writes()
+            && (call.action.contains("Stack")
+                || call.action.contains("ChangeSet")
+                || call.action.contains("Rollback"))
+    };
+    calls.iter().filter(of_stacks).map(|c| format!("{}{}", c.action, named(c))).collect()
+}
+
+struct World {
+    mock: Mock,
+    folder: Folder,
+}
+
+impl World {
+    /// A cluster that is up.
+    fn up() -> Self {
+        let mock = Mock::start();
+        let folder = Folder::of(&root().join("examples/mixed/cluster.yaml"));
+        folder.set_secrets(&mock.0.address);
+        folder.fine(&mock.0.address, &["up", "--yes"]);
+        mock.calls();
+        Self { mock, folder }
+    }
+
+    fn fail(&self, resource: &str, on: &str) {
+        let fault = json!({"resource": resource, "reason": format!("{on} of it fails"), "on": on});
+        self.mock.0.ask("POST", "/mock/fail", &fault);
+    }
+
+    /// A pool of another size of machines: its launch template changes, and its group.
+    fn edit(&self) {
+        let text = std::fs::read_to_string(self.folder.path().join("cluster.yaml")).unwrap();
+        let line = text.lines().find(|l| l.contains("instanceTypes: [")).unwrap().to_owned();
+        let (head, _) = line.split_once("instanceTypes:").unwrap();
+        self.folder.edit(&line, &format!("{head}instanceTypes: [m7i.8xlarge]"));
+        self.folder.fine(&self.mock.0.address, &["render"]);
+    }
+
+    fn run(&self, arguments: &[&str]) -> (i32, String, Vec<String>) {
+        let output = self.folder.kaws(&self.mock.0.address, arguments);
+        (output.status.code().unwrap(), shown(&output), asked(&self.mock.calls()))
+    }
+
+    /// The first pool: the one that `edit` changes.
+    fn pool(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("cluster.yaml")).unwrap();
+        let after = text.split_once("nodePools:").unwrap().1;
+        let line = after.lines().find(|l| l.trim().ends_with(':') || l.contains(": {")).unwrap();
+        format!("pool-{}", line.trim().split(':').next().unwrap())
+    }
+
+    fn status(&self, stack: &str) -> String {
+        let stacks = self.mock.stacks();
+        let found = stacks.iter().find(|s| s["tags"]["kaws/stack"] == stack);
+        found.map(|s| s["status"].as_str().unwrap().to_owned()).unwrap_or_default()
+    }
+}
+
+const CHANGED: [&str; 2] = ["CreateChangeSet", "ExecuteChangeSet"];
+
+#[test]
+fn a_rollback_that_failed_goes_on_and_what_cannot_go_back_is_skipped_by_name() {
+    let world = World::up();
+    let pool = world.pool();
+    let (group, template) = (format!("{pool}/Group"), format!("{pool}/LaunchTemplate"));
+    world.edit();
+    world.fail(&group, "update");
+    world.fail(&template, "rollback");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert_eq!((code, asked.as_slice()), (4, &CHANGED.map(str::to_owned)[..]), "{said}");
+    assert_eq!(world.status(&pool), "UPDATE_ROLLBACK_FAILED");
+    assert!(said.contains(&format!("--leave {template}")), "{said}");
+    // A plan only says so.
+    let (code, said, asked) = world.run(&["plan"]);
+    assert_eq!((code, asked.len()), (1, 0), "{said}");
+    assert!(said.contains("fatal[deploy/stack-state]"), "{said}");
+    assert!(said.contains("rollback of it fails"), "{said}");
+    // It fails again, and then it is skipped.
+    world.fail(&template, "rollback");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert_eq!((code, asked), (4, vec!["ContinueUpdateRollback".to_owned()]), "{said}");
+    let (code, said, asked) = world.run(&["up", "--yes", "--leave", &template]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(asked[0], "ContinueUpdateRollback ResourcesToSkip=[\"LaunchTemplate\"]");
+    assert_eq!(asked[1..], CHANGED);
+    assert_eq!(world.status(&pool), "UPDATE_COMPLETE");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert!(code == 0 && asked.is_empty() && said.contains("no changes"), "{said}");
+}
+
+#[test]
+fn a_kept_failure_is_rolled_back_first() {
+    let world = World::up();
+    let pool = world.pool();
+    world.edit();
+    world.fail(&format!("{pool}/Group"), "update");
+    let (code, said, asked) = world.run(&["up", "--yes", "--keep-failed"]);
+    assert_eq!(code, 4, "{said}");
+    assert_eq!(asked[0], "CreateChangeSet OnStackFailure=\"DO_NOTHING\"");
+    assert_eq!(world.status(&pool), "UPDATE_FAILED");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(asked, ["RollbackStack", "CreateChangeSet", "ExecuteChangeSet"]);
+    assert_eq!(world.status(&pool), "UPDATE_COMPLETE");
+}
+
+#[test]
+fn what_cannot_be_deleted_stays_where_it_is_named() {
+    let world = World::up();
+    let pool = world.pool();
+    let group = format!("{pool}/Group");
+    world.fail(&group, "delete");
+    let (code, said, _) = world.run(&["destroy", "--yes"]);
+    assert_eq!((code, world.status(&pool).as_str()), (4, "DELETE_FAILED"), "{said}");
+    assert!(said.contains(&format!("--leave {group}")), "{said}");
+    world.fail(&group, "delete");
+    let (code, said, asked) = world.run(&["destroy", "--yes", "--leave", &group]);
+    assert_eq!((code, world.status(&pool).as_str()), (0, ""), "{said}");
+    let kept = "DeleteStack RetainResources=[\"Group\"]".to_owned();
+    assert!(asked.contains(&kept), "{asked:?}");
+}
