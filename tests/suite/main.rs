@@ -29,6 +29,7 @@ mod plugins;
 mod resolving;
 mod scenarios;
 mod screens;
+mod sequences;
 mod settings_edges;
 mod updates;
 mod ups;
