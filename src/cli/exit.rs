@@ -30,7 +30,7 @@ pub const EXIT_CODES: &[(u8, Exit, &str)] = &[
     (
         2,
         Exit::Differences,
-        "Differences, where they were asked for: `render --check`, `plan --exit-code`.",
+        "Differences, where they were asked for: `render --check`, `plan --exit-code`, `status --exit-code`.",
     ),
     (3, Exit::Files, "A file or process failed: not there, not readable, not kaws's own."),
     (4, Exit::Aws, "AWS failed."),

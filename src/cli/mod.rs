@@ -99,6 +99,17 @@ enum Command {
         after_help = "Examples:\n  kaws destroy\n  kaws destroy --remove-leftovers --allow-data-loss etcd"
     )]
     Destroy(DestroyArguments),
+    /// How the deployed cluster is: stacks, machines, certificates, backups.
+    #[command(
+        after_help = "Examples:\n  kaws status\n  kaws status --exit-code --output json   for whoever watches"
+    )]
+    Status {
+        #[command(flatten)]
+        cloud: deploying::CloudArguments,
+        /// End with 2 if something needs you.
+        #[arg(long)]
+        exit_code: bool,
+    },
     /// Resolve what is fetched from outside, with its source, into kaws.lock.
     #[command(after_help = "Examples:\n  kaws lock\n  kaws lock --update image/ubuntu-24.04/amd64")]
     Lock(LockArguments),

@@ -38,6 +38,25 @@ pub struct Report {
     pub log: Vec<String>,
 }
 
+/// Returns the last report of each machine of a group, by its folder below `nodes/`; oldest first.
+///
+/// # Errors
+/// The cloud's.
+pub(super) async fn all(cloud: &dyn Cloud, bucket: &str, group: &str) -> Answer<Vec<Report>> {
+    let keys = cloud.list(bucket, &format!("reports/{group}/")).await?;
+    let read = futures_util::stream::iter(keys.into_iter().take(MOST))
+        .map(|key| async move { cloud.get(bucket, &key).await })
+        .buffered(AT_ONCE);
+    let answers: Vec<_> = read.collect().await;
+    let mut all = Vec::new();
+    for answer in answers {
+        // What a machine could not write whole says nothing.
+        all.extend(answer?.and_then(|o| serde_json::from_slice::<Report>(&o.bytes).ok()));
+    }
+    all.sort_by(|a, b| (&a.time, &a.instance).cmp(&(&b.time, &b.instance)));
+    Ok(all)
+}
+
 /// Returns what machines of a stack said since `since` of why they did not come up, oldest first.
 ///
 /// # Errors
@@ -48,27 +67,17 @@ pub(super) async fn failed(
     stack: &TreeStack,
     since: &str,
 ) -> Answer<Vec<Report>> {
-    let bucket = &tree.cluster.bucket;
-    let mut all = Vec::new();
+    let mut failed = Vec::new();
     for group in tree.groups() {
         let Some(hash) = tree.bundle_hash(&group).filter(|h| stack.text.contains(h)) else {
             continue;
         };
-        let keys = cloud.list(bucket, &format!("reports/{group}/")).await?;
-        let read = futures_util::stream::iter(keys.into_iter().take(MOST))
-            .map(|key| async move { cloud.get(bucket, &key).await })
-            .buffered(AT_ONCE);
-        let answers: Vec<_> = read.collect().await;
-        for answer in answers {
-            // What a machine could not write whole says nothing.
-            let report = answer?.and_then(|o| serde_json::from_slice::<Report>(&o.bytes).ok());
-            all.extend(
-                report.filter(|r| {
-                    r.state == "failed" && r.bundle == hash && r.time.as_str() >= since
-                }),
-            );
-        }
+        let reports = all(cloud, &tree.cluster.bucket, &group).await?;
+        failed.extend(
+            reports
+                .into_iter()
+                .filter(|r| r.state == "failed" && r.bundle == hash && r.time.as_str() >= since),
+        );
     }
-    all.sort_by(|a, b| (&a.time, &a.instance).cmp(&(&b.time, &b.instance)));
-    Ok(all)
+    Ok(failed)
 }

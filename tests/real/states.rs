@@ -92,6 +92,9 @@ fn a_rollback_that_failed_goes_on_and_what_cannot_go_back_is_skipped_by_name() {
     assert_eq!((code, asked.len()), (1, 0), "{said}");
     assert!(said.contains("fatal[deploy/stack-state]"), "{said}");
     assert!(said.contains("rollback of it fails"), "{said}");
+    let (code, said, asked) = world.run(&["status", "--exit-code"]);
+    assert_eq!((code, asked.len()), (2, 0), "{said}");
+    assert!(said.contains(&format!("{pool} is stuck")), "{said}");
     // It fails again, and then it is skipped.
     world.fail(&template, "rollback");
     let (code, said, asked) = world.run(&["up", "--yes"]);

@@ -36,6 +36,8 @@ const COMMANDS: &[(&str, i32)] = &[
     ("up --cloud local --yes --fail pool-general/Group", 4),
     ("up --cloud local --yes", 0),
     ("plan --cloud local --output json", 0),
+    ("status --cloud local", 0),
+    ("status --cloud local --output json", 0),
     ("pki status --cloud local", 0),
     ("pki status --cloud local --output json", 0),
     ("pki rotate leaves", 0),

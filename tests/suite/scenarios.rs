@@ -2,7 +2,7 @@
 //! and what `kaws up` does about it.
 //!
 //! A scenario is a file of `tests/scenarios`, and what it should print stands in it: `$` runs a command, `>` runs
-//! one and shows only how it ended, `~ a => b` edits `cluster.yaml`, `! {…}` is what a machine of the pool `other`
+//! one and shows only how it ended, `~ a => b` edits `cluster.yaml` (`\\n` begins a line), `! {…}` is what a machine of the pool `other`
 //! reports, `% STACK STATUS` is what somebody else did to a stack, `#` is a comment.
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn edit(cluster: &Cluster, change: &str) {
     let text = std::fs::read_to_string(&path).unwrap();
     let (from, to) = change.split_once(" => ").unwrap();
     assert!(text.contains(from), "{from}");
-    std::fs::write(path, text.replace(from, to)).unwrap();
+    std::fs::write(path, text.replace(from, &to.replace("\\n", "\n"))).unwrap();
 }
 
 /// Arguments as a shell divides them, with single quotes.
@@ -51,7 +51,7 @@ fn report(cluster: &Cluster, said: &str) {
         // After the deployment that is about to begin, whenever the test runs.
         ("time", "2999-01-01T12:41:07Z"),
     ] {
-        report[key] = value.into();
+        report.as_object_mut().unwrap().entry(key).or_insert(value.into());
     }
     let instance = report["instance"].as_str().unwrap();
     let objects = ".kaws/local/buckets/kaws-111122223333-eu-west-1-small/objects";
@@ -61,8 +61,13 @@ fn report(cluster: &Cluster, said: &str) {
 
 /// Days, times of the day and how long things took differ from run to run.
 fn timeless(line: &str) -> String {
-    if let Some((head, _)) = line.split_once(" of 20") {
-        return format!("{head} of <day>");
+    if let Some((head, rest)) = line.split_once(" of 20") {
+        return format!("{head} of <day>{}", rest.get(8..).unwrap_or_default());
+    }
+    if let Some((head, rest)) = line.split_once(" ends on 20")
+        && let Some((_, name)) = rest.split_once(" days")
+    {
+        return format!("{head} ends on <day>{name}");
     }
     if let Some((head, took)) = line.rsplit_once(", ")
         && took.strip_suffix("s.").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
@@ -149,7 +154,7 @@ fn scenarios(folder: &str) -> Vec<PathBuf> {
     let folder = Path::new("tests/scenarios").join(folder);
     let mut all: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     all.sort();
-    assert!(all.len() >= 7, "{}", all.len());
+    assert!(all.len() >= 3, "{}", all.len());
     all
 }
 

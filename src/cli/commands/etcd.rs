@@ -9,10 +9,8 @@ use super::{Exit, only_file};
 use crate::cli::deploying::{CloudArguments, Purpose, Session, fail, runtime};
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, EtcdCommand, Output};
+use crate::deploy::BACKUPS;
 use crate::edit::set;
-
-/// Where snapshots lie.
-const BACKUPS: &str = "backups/etcd/";
 
 /// Lists snapshots, or has one restored.
 pub(super) fn run(common: &Common, command: &EtcdCommand) -> Exit {

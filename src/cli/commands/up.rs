@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Live, Purpose, Session, fail, free_stuck, operator, plan_text, reasons, runtime, say_failure,
+    Live, Purpose, Session, fail, free_stuck, operator, plan_text, reasons, runtime, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -254,7 +254,7 @@ fn report(
         say("");
         exit = exit.worse(match error {
             Error::Stack(cause) => {
-                say_failure(cause, &reasons(session, plan, cause));
+                say_root_cause(cause, &reasons(session, plan, cause));
                 Exit::Aws
             }
             error => fail(error),

@@ -63,7 +63,7 @@ fn sayings(cause: &RootCause) -> Vec<(&Report, usize)> {
 }
 
 /// Prints the root cause first, then what followed.
-pub(in crate::cli) fn say_failure(cause: &RootCause, reasons: &[Reason]) {
+pub(in crate::cli) fn say_root_cause(cause: &RootCause, reasons: &[Reason]) {
     let mut lines = head(cause);
     if !reasons.is_empty() {
         lines.push("  Which counts, because".to_owned());

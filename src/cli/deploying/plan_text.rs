@@ -222,7 +222,7 @@ fn resource(plan: &ResourcePlan, out: &mut Vec<String>) {
     out.push(format!("{left:room$}{letters}").trim_end().to_owned());
     for detail in &plan.details {
         let line =
-            format!("      {:20} {:27} {}", detail.plugin, cut(&detail.file, 27), detail.what);
+            format!("      {:20} {:28} {}", detail.plugin, cut(&detail.file, 28), detail.what);
         out.push(cut(&line, WIDTH));
     }
     if plan.details.is_empty() && change.action == Action::Modify {
@@ -286,7 +286,7 @@ fn properties(plan: &ResourcePlan, out: &mut Vec<String>) {
         let both = format!("{before} → {after}");
         let what = if both.chars().count() > 40 { "differs".to_owned() } else { both };
         let path = property.path.rsplit_once("Data.").map_or(property.path.as_str(), |(_, p)| p);
-        let line = cut(&format!("      {owner:20} {:27} {what}", cut(path, 27)), WIDTH);
+        let line = cut(&format!("      {owner:20} {:28} {what}", cut(path, 28)), WIDTH);
         if !shown.contains(&line) {
             shown.push(line);
         }

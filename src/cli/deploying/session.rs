@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cloud::{CloudArguments, connect};
-use super::failure::say_failure;
+use super::failure::say_root_cause;
 use crate::causes::{causes, owners, plugin_records};
 use crate::cli::Common;
 use crate::cli::commands::{options, rendered};
@@ -232,7 +232,7 @@ fn alive(process: u32) -> bool {
 /// Says why the command stopped and what to do, and returns how it ends.
 pub(in crate::cli) fn fail(error: &Error) -> Exit {
     if let Error::Stack(cause) = error {
-        say_failure(cause, &[]);
+        say_root_cause(cause, &[]);
         return Exit::Aws;
     }
     let code = match error {

@@ -1,0 +1,200 @@
+//! `kaws status`.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::json;
+
+use super::{Exit, only_file};
+use crate::cli::deploying::{CloudArguments, Purpose, Session, clock, fail, runtime};
+use crate::cli::report::say;
+use crate::cli::{Common, Output};
+use crate::deploy::{BACKUPS, GroupHealth, Health, Validity, health};
+
+/// A certificate of whose life less than one part of so many is left needs somebody.
+const PARTS: i64 = 4;
+/// A snapshot that is so many times older than they are made is overdue.
+const OVERDUE: u64 = 3;
+const DAY: i64 = 86_400;
+
+/// Shows how the deployed cluster is.
+pub(super) fn run(common: &Common, cloud: &CloudArguments, exit_code: bool) -> Exit {
+    match runtime().block_on(look(common, cloud)) {
+        Ok(needs) if needs && exit_code => Exit::Differences,
+        Ok(_) => Exit::Done,
+        Err(exit) => exit,
+    }
+}
+
+/// Returns whether something needs somebody.
+async fn look(common: &Common, cloud: &CloudArguments) -> Result<bool, Exit> {
+    let file = only_file(common)?;
+    let session = Session::open(common, file, cloud, BTreeMap::new(), Purpose::Other).await?;
+    let health = health(&*session.cloud, &session.tree).await.map_err(|error| fail(&error))?;
+    let now = i64::try_from(clock()).unwrap_or(i64::MAX);
+    let needs = needs(&session, &health, now);
+    match common.output {
+        Output::Json => say(&json!({"status": health, "needs": needs}).to_string()),
+        Output::Text => text(&session, &health, &needs, now).iter().for_each(|line| say(line)),
+    }
+    Ok(!needs.is_empty())
+}
+
+/// Returns what needs somebody, a sentence each, with what to do.
+fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
+    let mut all = Vec::new();
+    for stack in &health.stacks {
+        let never = ["CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED"];
+        if let Some(stuck) = &stack.stuck {
+            all.push(format!("{}: kaws up gets it out of there first", stuck.title()));
+        } else if never.contains(&stack.status.as_str()) {
+            all.push(format!("{} never came to be: kaws up makes it anew", stack.stack));
+        }
+        if !stack.rendered {
+            let name = &stack.stack;
+            all.push(format!("{name} is no longer rendered: kaws up --remove {name}"));
+        }
+    }
+    match &health.deployment {
+        Some(last) if !last.current => {
+            all.push("what is rendered is not what is deployed: kaws plan".to_owned());
+        }
+        None if !health.stacks.is_empty() => {
+            all.push("no deployment was ever complete: kaws up goes on with it".to_owned());
+        }
+        _ => {}
+    }
+    for (group, of) in &health.groups {
+        let since = |time: &String| of.last.as_ref().is_none_or(|last| time > last);
+        let failed = of.failed.iter().filter(|r| since(&r.time)).count();
+        if failed > 0 {
+            let noun = if failed == 1 { "machine" } else { "machines" };
+            all.push(format!("{failed} {noun} of {group} did not come up, and none has since"));
+        }
+    }
+    let soon = |c: &&Validity| (c.not_after - now) * PARTS < c.not_after - c.not_before;
+    for certificate in health.certificates.iter().filter(soon) {
+        let (name, days) = (&certificate.name, (certificate.not_after - now) / DAY);
+        let what = if certificate.authority { name.as_str() } else { "leaves" };
+        all.push(format!("the certificate {name} ends in {days} days: kaws pki rotate {what}"));
+    }
+    let every = session.run.setup.config.etcd.backup.every.seconds();
+    let overdue = age(health, now).is_none_or(|age| age > every * OVERDUE);
+    if health.deployment.is_some() && overdue && !session.cloud.is_local() {
+        all.push("there is no snapshot of etcd as young as it should be".to_owned());
+    }
+    all
+}
+
+/// How old the newest snapshot is, in seconds; its name begins with when it was made.
+fn age(health: &Health, now: i64) -> Option<u64> {
+    let made = made(health.backup.as_deref()?)?;
+    u64::try_from(now).ok()?.checked_sub(made)
+}
+
+/// `backups/etcd/2026-11-20T12-00-00Z-r48211.db` was made at 12:00 UTC.
+fn made(key: &str) -> Option<u64> {
+    let stamp = key.strip_prefix(BACKUPS)?.get(..20)?;
+    let (day, time) = stamp.split_once('T')?;
+    let time = humantime::parse_rfc3339(&format!("{day}T{}", time.replace('-', ":"))).ok()?;
+    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+fn text(session: &Session, health: &Health, needs: &[String], now: i64) -> Vec<String> {
+    let cluster = &session.tree.cluster;
+    let local = if session.cloud.is_local() { ", local cloud" } else { "" };
+    let mut out =
+        vec![format!("{}, {}, account {}{local}", cluster.name, cluster.region, cluster.account)];
+    let Some(last) = &health.deployment else {
+        out.push(if health.stacks.is_empty() {
+            "nothing is deployed".to_owned()
+        } else {
+            "no deployment was ever complete".to_owned()
+        });
+        stacks(health, &mut out);
+        closing(needs, &mut out);
+        return out;
+    };
+    let day = last.time.split('T').next().unwrap_or_default();
+    let commit = last.commit.as_ref().map(|c| format!(", commit {c}")).unwrap_or_default();
+    let kubernetes =
+        last.kubernetes.as_ref().map(|k| format!(", Kubernetes {k}")).unwrap_or_default();
+    out.push(format!("deployment {} of {day}{commit}{kubernetes}", last.number));
+    stacks(health, &mut out);
+    out.push(String::new());
+    out.push("Machines, as they reported of the bundle that is deployed".to_owned());
+    for (group, of) in &health.groups {
+        out.extend(machines(group, of));
+    }
+    out.push(String::new());
+    if let Some(Validity { name, not_after, .. }) = health.certificates.first() {
+        let days = (not_after - now) / DAY;
+        let end = UNIX_EPOCH + Duration::from_secs(u64::try_from(*not_after).unwrap_or(0));
+        let end = humantime::format_rfc3339_seconds(end).to_string();
+        out.push(format!(
+            "Certificates     the first ends on {}, in {days} days ({name})",
+            &end[..10]
+        ));
+    }
+    out.push(match age(health, now) {
+        Some(age) => {
+            let age = humantime::format_duration(Duration::from_secs(age - age % 60));
+            format!("Backups of etcd  the newest is {age} old")
+        }
+        None => "Backups of etcd  none".to_owned(),
+    });
+    closing(needs, &mut out);
+    out
+}
+
+fn stacks(health: &Health, out: &mut Vec<String>) {
+    if health.stacks.is_empty() {
+        return;
+    }
+    out.extend([String::new(), "Stacks".to_owned()]);
+    out.extend(health.stacks.iter().map(|s| format!("  {:15} {}", s.stack, s.status)));
+}
+
+fn machines(group: &str, of: &GroupHealth) -> Vec<String> {
+    let mut said = Vec::new();
+    if let (1.., Some(last)) = (of.healthy, &of.last) {
+        let last = last.replace('T', " ");
+        said.push(format!("{} healthy, the last at {}", of.healthy, last.trim_end_matches('Z')));
+    }
+    if !of.failed.is_empty() {
+        said.push(format!("{} failed", of.failed.len()));
+    }
+    if said.is_empty() {
+        said.push("none has reported".to_owned());
+    }
+    let mut lines = vec![format!("  {group:15} {}", said.join("; "))];
+    for report in of.failed.iter().rev().take(3) {
+        let what = format!("{}  {}: {}", report.instance, report.phase, report.message);
+        let wrapped = textwrap::wrap(&what, textwrap::Options::new(74).subsequent_indent("  "));
+        lines.extend(wrapped.into_iter().map(|l| format!("    {l}")));
+    }
+    lines
+}
+
+fn closing(needs: &[String], out: &mut Vec<String>) {
+    out.push(String::new());
+    if needs.is_empty() {
+        out.push("Nothing needs you.".to_owned());
+        return;
+    }
+    out.push("Needs you".to_owned());
+    for need in needs {
+        let wrapped = textwrap::wrap(need, textwrap::Options::new(76).subsequent_indent("  "));
+        out.extend(wrapped.into_iter().map(|l| format!("  {l}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_name_of_a_snapshot_says_when_it_was_made() {
+        let key = "backups/etcd/2026-11-20T12-00-00Z-r48211.db";
+        assert_eq!(super::made(key), Some(1_795_176_000));
+        assert_eq!(super::made("backups/etcd/x.db"), None);
+    }
+}

@@ -1,0 +1,190 @@
+//! How a deployed cluster is, as far as its account knows: stacks, certificates, backups, and what machines said
+//! of themselves. Only reads.
+//!
+//! Not here: what runs in the cluster, which only its API server knows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::error::Error;
+use super::pki::{PkiStatus, pki_status};
+use super::record::{Deployment, recorded};
+use super::reports::{Report, all};
+use super::stacks::STATE;
+use super::stuck::{Stuck, stuck};
+use super::tree::Tree;
+use crate::port::{Cloud, Stack};
+
+/// Where snapshots of etcd lie.
+pub const BACKUPS: &str = "backups/etcd/";
+
+/// How a cluster is.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Health {
+    /// The last complete deployment.
+    pub deployment: Option<Last>,
+    /// Its stacks, by name.
+    pub stacks: Vec<StackHealth>,
+    /// Its groups of machines, by folder: `controller`, `pool-general`.
+    pub groups: BTreeMap<String, GroupHealth>,
+    /// Its certificates; what ends first comes first.
+    pub certificates: Vec<Validity>,
+    /// The newest snapshot of etcd.
+    pub backup: Option<String>,
+}
+
+/// The last complete deployment.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Last {
+    /// Its number.
+    pub number: u64,
+    /// When, in UTC.
+    pub time: String,
+    /// Its commit.
+    pub commit: Option<String>,
+    /// The release of kaws.
+    pub kaws: String,
+    /// The release of Kubernetes.
+    pub kubernetes: Option<String>,
+    /// Whether it is what is rendered now.
+    pub current: bool,
+}
+
+/// How long a certificate is valid, in seconds since 1970.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Validity {
+    /// Its name.
+    pub name: String,
+    /// From when.
+    pub not_before: i64,
+    /// Until when.
+    pub not_after: i64,
+    /// Whether it is an authority's.
+    pub authority: bool,
+}
+
+/// One stack.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StackHealth {
+    /// Its name in the cluster.
+    pub stack: String,
+    /// Its status.
+    pub status: String,
+    /// Whether it is still rendered.
+    pub rendered: bool,
+    /// What keeps it from being changed.
+    pub stuck: Option<Stuck>,
+}
+
+/// One group of machines, by what they reported of the bundle that is deployed.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupHealth {
+    /// Machines that came up.
+    pub healthy: usize,
+    /// When the last of them did, in UTC.
+    pub last: Option<String>,
+    /// Machines that did not, and have said nothing else since; oldest first.
+    pub failed: Vec<Report>,
+}
+
+/// Looks at a cluster.
+///
+/// # Errors
+/// The cloud's.
+pub async fn health(cloud: &dyn Cloud, tree: &Tree) -> Result<Health, Error> {
+    let stacks = cloud.stacks(&tree.cluster.name).await?;
+    let mut health = Health { stacks: of_stacks(cloud, tree, &stacks).await?, ..Health::default() };
+    let state = stacks.iter().any(|s| {
+        let own = s.tags.get("kaws/stack").is_some_and(|short| short == STATE);
+        own && !s.status.never_came() && !s.status.is_empty_stack()
+    });
+    if !state {
+        return Ok(health);
+    }
+    let bucket = &tree.cluster.bucket;
+    let last = recorded(cloud, bucket).await?;
+    health.deployment = last.as_ref().map(|last| said(last, tree));
+    // Machines run what was deployed, which need not be what is rendered.
+    let deployed = last.as_ref().and_then(former);
+    let deployed = deployed.as_ref().unwrap_or(tree);
+    for group in deployed.groups() {
+        let hash = deployed.bundle_hash(&group).unwrap_or_default();
+        let reports = all(cloud, bucket, &group).await?;
+        health.groups.insert(group, of_group(reports, &hash));
+    }
+    health.certificates = certificates(&pki_status(cloud, tree).await?, tree);
+    health.backup = cloud.list(bucket, BACKUPS).await?.into_iter().max();
+    Ok(health)
+}
+
+async fn of_stacks(
+    cloud: &dyn Cloud,
+    tree: &Tree,
+    stacks: &[Stack],
+) -> Result<Vec<StackHealth>, Error> {
+    let mut stuck = stuck(cloud, stacks).await?;
+    let one = |stack: &Stack| {
+        let short = stack.tags.get("kaws/stack")?.clone();
+        let at = stuck.iter().position(|s| s.stack == short);
+        Some(StackHealth {
+            rendered: tree.stacks.contains_key(&short),
+            status: stack.status.to_string(),
+            stuck: at.map(|at| stuck.remove(at)),
+            stack: short,
+        })
+    };
+    Ok(stacks.iter().filter_map(one).collect())
+}
+
+fn said(last: &Deployment, tree: &Tree) -> Last {
+    let record = &last.record;
+    Last {
+        number: record.number,
+        time: record.time.clone(),
+        commit: record.commit.clone(),
+        kaws: record.kaws.clone(),
+        kubernetes: last.kubernetes(),
+        current: record.tree == tree.digest,
+    }
+}
+
+/// The tree that was deployed, if this release still reads it.
+fn former(last: &Deployment) -> Option<Tree> {
+    let manifest = last.files.get("manifest.yaml")?;
+    let mut files = last.files.clone();
+    files.remove("manifest.yaml");
+    let files = files.into_iter().map(|(path, bytes)| (path, Arc::clone(&bytes))).collect();
+    Tree::read(&String::from_utf8_lossy(manifest), files).ok()
+}
+
+fn of_group(reports: Vec<Report>, hash: &str) -> GroupHealth {
+    let mut group = GroupHealth::default();
+    for report in reports.into_iter().filter(|r| r.bundle == hash) {
+        if report.state == "healthy" {
+            group.healthy += 1;
+            group.last = group.last.max(Some(report.time));
+        } else if report.state == "failed" {
+            group.failed.push(report);
+        }
+    }
+    group
+}
+
+fn certificates(status: &PkiStatus, tree: &Tree) -> Vec<Validity> {
+    let minted = status.rows.iter().filter_map(|row| {
+        let said = row.said.as_ref()?;
+        let (not_before, not_after) = (said.not_before, said.not_after);
+        let authority = tree.pki.authorities.contains_key(&row.name);
+        Some(Validity { name: row.name.clone(), not_before, not_after, authority })
+    });
+    let mut all: Vec<Validity> = minted.collect();
+    all.sort_by(|a, b| (a.not_after, &a.name).cmp(&(b.not_after, &b.name)));
+    all
+}
