@@ -164,6 +164,11 @@ fn whatever_a_stack_is_stuck_in_up_gets_it_out_or_says_how() {
 }
 
 #[test]
+fn minors_go_one_by_one_and_what_a_minor_removed_has_an_owner() {
+    play_all(&scenarios("upgrade"));
+}
+
+#[test]
 fn failures_explain_themselves() {
     let all = scenarios("failures");
     play_all(&all);
