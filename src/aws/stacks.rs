@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::types::{
-    Capability, ChangeAction, ChangeSetStatus, ChangeSetType, EvaluationType, ExecutionStatus,
-    OnStackFailure, Parameter, Replacement as SdkReplacement, ResourceChange, Tag,
+    Capability, ChangeAction, ChangeSetStatus, ChangeSetType, EvaluationType, EventFilter,
+    EventType, ExecutionStatus, OnStackFailure, Parameter, Replacement as SdkReplacement,
+    ResourceChange, Tag,
 };
 use aws_smithy_types::date_time::Format;
 
@@ -13,7 +14,7 @@ use super::Aws;
 use super::errors::failed;
 use crate::cloudformation::Action;
 use crate::port::{
-    Answer, Body, ChangeSet, ChangeSetRequest, Cloud as _, CloudError, ErrorKind, Event,
+    Answer, Body, ChangeSet, ChangeSetRequest, Cloud as _, CloudError, ErrorKind, Event, Fault,
     Replacement, SetChange, Stack, StackResource, Status,
 };
 
@@ -211,8 +212,10 @@ async fn ready(aws: &Aws, request: &ChangeSetRequest) -> Answer<Option<ChangeSet
                 return Ok(None);
             }
             Some(ChangeSetStatus::Failed) => {
+                let faults = faults(aws, stack, name).await;
                 aws.discard(stack, name).await?;
-                return Err(CloudError::new("CreateChangeSet", ErrorKind::Refused, reason));
+                let error = CloudError::new("CreateChangeSet", ErrorKind::Refused, reason);
+                return Err(error.because(faults));
             }
             Some(ChangeSetStatus::CreatePending | ChangeSetStatus::CreateInProgress) => {
                 tokio::time::sleep(aws.pause()).await;
@@ -233,6 +236,25 @@ async fn ready(aws: &Aws, request: &ChangeSetRequest) -> Answer<Option<ChangeSet
             return Ok(Some(ChangeSet { name: id, stack: stack.clone(), changes }));
         }
     }
+}
+
+/// Returns what CloudFormation's early validation found. Whoever may not ask for it still gets the reason that
+/// stands in the change set.
+async fn faults(aws: &Aws, stack: &str, change_set: &str) -> Vec<Fault> {
+    let failed = EventFilter::builder().failed_events(true).build();
+    let call = aws.cloudformation.describe_events().stack_name(stack).change_set_name(change_set);
+    let mut pages = call.filters(failed).into_paginator().send();
+    let mut all = Vec::new();
+    while let Some(Ok(page)) = pages.next().await {
+        let events = page.operation_events.unwrap_or_default().into_iter();
+        let invalid = events.filter(|e| e.event_type == Some(EventType::ValidationError));
+        all.extend(invalid.map(|event| Fault {
+            resource: event.logical_resource_id.unwrap_or_default(),
+            path: event.validation_path.unwrap_or_default(),
+            reason: event.validation_status_reason.or(event.validation_name).unwrap_or_default(),
+        }));
+    }
+    all
 }
 
 fn set_change(change: ResourceChange) -> SetChange {

@@ -25,6 +25,14 @@ pub enum Error {
     /// Stacks are in states that no change set can start from.
     #[error("{}", .0.iter().map(super::stuck::Stuck::title).collect::<Vec<_>>().join("; "))]
     Stuck(Vec<super::stuck::Stuck>),
+    /// CloudFormation refuses a template before anything is made of it.
+    #[error("{stack}: CloudFormation refuses the template; nothing of it was made")]
+    Invalid {
+        /// The stack.
+        stack: String,
+        /// What is wrong.
+        faults: Vec<crate::port::Fault>,
+    },
     /// A resource is to be left as it is, and does not stand in the way.
     #[error("{name} does not stand in the way of anything")]
     NothingToLeave {

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::tree::{Source, Tree, TreeError, TreeStack};
 use super::watch::{Progress, Watcher};
 use crate::cloudformation::interim;
-use crate::port::{Body, ChangeSetRequest, Cloud, Stack, When};
+use crate::port::{Body, ChangeSetRequest, Cloud, CloudError, Stack, When};
 use crate::value::sha256;
 
 /// The stack that holds the bucket everything else is fetched from: its template goes with the call.
@@ -100,7 +100,11 @@ impl Stacks<'_> {
         }
         let request = self.request(stack, there.as_ref(), kept)?;
         let create = request.create;
-        let Some(set) = self.cloud.change_set(&request).await? else {
+        let refused = |error: CloudError| match error.faults.as_slice() {
+            [] => Error::from(error),
+            faults => Error::Invalid { stack: short.to_owned(), faults: faults.to_vec() },
+        };
+        let Some(set) = self.cloud.change_set(&request).await.map_err(refused)? else {
             let now = there.ok_or_else(|| self.vanished(short))?;
             self.know(short, &now);
             return self.protected(stack, &now, "no changes".to_owned()).await;

@@ -193,6 +193,10 @@ pub const CODES: &[Code] = &[
     ),
     code("deploy/held", "Somebody else is deploying the cluster, or was and is gone."),
     code(
+        "deploy/invalid-template",
+        "CloudFormation's early validation refuses a template before anything is made of it.",
+    ),
+    code(
         "deploy/leftovers",
         "The cluster made things outside its stacks, which would keep the network from going.",
     ),

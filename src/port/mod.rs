@@ -25,6 +25,19 @@ pub struct CloudError {
     pub kind: ErrorKind,
     /// What the cloud said.
     pub message: String,
+    /// What it says is wrong with resources of a template, found before anything is made.
+    pub faults: Vec<Fault>,
+}
+
+/// What is wrong with one resource of a template.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Fault {
+    /// Its logical id.
+    pub resource: String,
+    /// Where in the template: `/Resources/Group/Properties/MinSize`.
+    pub path: String,
+    /// What is wrong.
+    pub reason: String,
 }
 
 /// What kind of answer an error is, as far as kaws does something else then.
@@ -48,7 +61,14 @@ impl CloudError {
     /// Returns an error.
     #[must_use]
     pub fn new(operation: &str, kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { operation: operation.to_owned(), kind, message: message.into() }
+        let (operation, message) = (operation.to_owned(), message.into());
+        Self { operation, kind, message, faults: Vec::new() }
+    }
+
+    /// Says what is wrong with which resource.
+    #[must_use]
+    pub fn because(self, faults: Vec<Fault>) -> Self {
+        Self { faults, ..self }
     }
 
     /// Returns whether the thing is not there.

@@ -16,8 +16,8 @@ Paths of the tests, not of AWS:
     DELETE /mock/calls     forgets them
     POST   /mock/faults    {action, code, status, count, message?}: so many next calls of the action fail
     POST   /mock/fail      {resource: "stack/LogicalId", reason, on?}: the next creation or update of the resource
-                           fails; the stack is its name or its tag kaws/stack; `on` is create, update, delete or
-                           rollback (of an update)
+                           fails; the stack is its name or its tag kaws/stack; `on` is create, update, delete,
+                           rollback (of an update) or validation (of a change set)
     POST   /mock/delay     {seconds}: time that each resource and each preparation of a change set takes
     GET    /mock/stacks    every stack, deleted ones too: status, resources, outputs, parameters, and the order in
                            which the last deployment completed its resources
@@ -38,8 +38,8 @@ What it still gets wrong, compared with AWS:
  * Instances never boot: a group's instances are moto's, and InService at once.
  * Properties are checked against the schema's names and required ones only at the top level; no values are checked,
    no quotas, and what AWS would refuse (types of instances, sizes, policies) passes unless moto refuses it.
- * AWS's early validation of a change set (properties, names that are taken, buckets that are not empty) is missing:
-   such a mistake comes out when the resource is made.
+ * AWS's early validation of a change set (properties, names that are taken, buckets that are not empty) finds only
+   what /mock/fail says; DescribeEvents tells of that alone.
  * Parameters of types such as AWS::EC2::Image::Id are not looked up: an id that does not exist passes.
  * VPCs, subnets and hosted zones that a template names by id, and that do not exist, are taken to be somebody else's
    and come into being in moto when first named (subnets in the first such VPC); AWS refuses them.
@@ -57,7 +57,7 @@ What it still gets wrong, compared with AWS:
  * Stack names, tags and descriptions are not checked for length and characters, parameters not for MinLength,
    MaxLength, MinValue and MaxValue.
  * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ValidateTemplate, drift,
-   stack sets, stack policies, imports, nested stacks, macros, DescribeEvents. RollbackStack takes back updates only.
+   stack sets, stack policies, imports, nested stacks, macros. RollbackStack takes back updates only.
  * No limits but those of 51,200 bytes, 1 MB and 500 resources; no pagination: every answer is one page.
  * A VPC, subnet, security group or zone counts as used, and is not deleted, while a resource of another stack names
    it; AWS looks at what is really there, and has more kinds of use.
@@ -116,6 +116,10 @@ TEMPLATE_BODY_LIMIT = 51_200
 TEMPLATE_URL_LIMIT = 1_000_000
 RESOURCES_LIMIT = 500
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
+INVALID = (
+    "The following hook(s)/validation failed: [AWS::EarlyValidation::PropertyValidation]. To troubleshoot Early "
+    "Validation errors, use the DescribeEvents API for detailed failure information."
+)
 CANCELLED = "Resource creation cancelled"
 UPDATE_CANCELLED = "Resource update cancelled"
 
@@ -558,12 +562,14 @@ class ChangeSet:
     on_failure: str
     executed: bool = False
     obsolete: bool = False
+    # What early validation found.
+    invalid: list[Json] = dataclasses.field(default_factory=list)
 
     @property
     def status(self) -> str:
         if time.monotonic() < self.ready:
             return "CREATE_IN_PROGRESS"
-        return "CREATE_COMPLETE" if self.changed else "FAILED"
+        return "CREATE_COMPLETE" if self.changed and not self.invalid else "FAILED"
 
     @property
     def execution_status(self) -> str:
@@ -2090,6 +2096,10 @@ class CloudFormation:
             ready=time.monotonic() + self.world.delay,
             on_failure=form.get("OnStackFailure", "ROLLBACK"),
         )
+        for logical_id in template["Resources"]:
+            called = dataclasses.replace(stack, tags=tags)
+            if reason := self.world.take_failure(called, logical_id, "validation"):
+                change_set.invalid.append(validation_event(change_set, logical_id, reason))
         if is_new:
             self.world.stacks.append(stack)
             Operation(self.world, stack).set_status("REVIEW_IN_PROGRESS", "User Initiated")
@@ -2192,6 +2202,9 @@ class CloudFormation:
             "RollbackConfiguration": {},
             "OnStackFailure": one.on_failure,
         }
+
+    def action_describe_events(self, place: Place, form: dict[str, str]) -> Json:
+        return {"OperationEvents": self.find_change_set(place, form).invalid}
 
     def action_list_change_sets(self, place: Place, form: dict[str, str]) -> Json:
         stack = self.world.stack(place, required(form, "StackName"))
@@ -2430,7 +2443,25 @@ def change_set_summary(one: ChangeSet) -> Json:
     }
     if one.description:
         summary["Description"] = one.description
-    return {**summary, "StatusReason": NO_CHANGES} if one.status == "FAILED" else summary
+    reason = INVALID if one.invalid else NO_CHANGES
+    return {**summary, "StatusReason": reason} if one.status == "FAILED" else summary
+
+
+def validation_event(one: ChangeSet, logical_id: str, reason: str) -> Json:
+    return {
+        "EventId": str(uuid.uuid4()),
+        "StackId": one.stack.id,
+        "OperationType": "CREATE_CHANGESET",
+        "EventType": "VALIDATION_ERROR",
+        "LogicalResourceId": logical_id,
+        "ResourceType": one.template["Resources"][logical_id]["Type"],
+        "Timestamp": now(),
+        "ValidationFailureMode": "FAIL",
+        "ValidationName": "PROPERTY_VALIDATION",
+        "ValidationStatus": "FAILED",
+        "ValidationStatusReason": reason,
+        "ValidationPath": f"/Resources/{logical_id}/Properties",
+    }
 
 
 def parameter_list(values: dict[str, str], resolved: dict[str, str]) -> list[Json]:

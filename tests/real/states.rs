@@ -139,3 +139,30 @@ fn what_cannot_be_deleted_stays_where_it_is_named() {
     let kept = "DeleteStack RetainResources=[\"Group\"]".to_owned();
     assert!(asked.contains(&kept), "{asked:?}");
 }
+
+#[test]
+fn what_early_validation_finds_is_told_with_its_owner_before_anything_is_made() {
+    let world = World::up();
+    let pool = world.pool();
+    world.edit();
+    world.fail(&format!("{pool}/Group"), "validation");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert_eq!(
+        (code, asked),
+        (1, vec!["CreateChangeSet".into(), "DeleteChangeSet".into()]),
+        "{said}"
+    );
+    assert!(said.contains("fatal[deploy/invalid-template]"), "{said}");
+    let whose = format!("{pool}/Group, of node-pools: validation of it fails");
+    assert!(said.contains(&whose), "{said}");
+    assert!(said.contains("/Resources/Group/Properties"), "{said}");
+    // Where the rights to ask for it are missing, the change set's own reason is told.
+    world.fail(&format!("{pool}/Group"), "validation");
+    let denied = json!({"action": "DescribeEvents", "code": "AccessDenied", "status": 403});
+    world.mock.0.ask("POST", "/mock/faults", &denied);
+    let (code, said, _) = world.run(&["up", "--yes"]);
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("AWS::EarlyValidation::PropertyValidation"), "{said}");
+    let (code, said, _) = world.run(&["up", "--yes"]);
+    assert_eq!(code, 0, "{said}");
+}

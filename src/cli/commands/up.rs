@@ -16,6 +16,7 @@ use crate::deploy::plan::{Deployed, Plan};
 use crate::deploy::{Ended, Error, Up, UpOptions, Watcher, clear, settle, up};
 use crate::emit;
 use crate::finding::Finding;
+use crate::port::Fault;
 use crate::web::Http;
 
 /// Deploys.
@@ -257,6 +258,10 @@ fn report(
                 say_root_cause(cause, &reasons(session, plan, cause));
                 Exit::Aws
             }
+            Error::Invalid { stack, faults } => fail(&Error::Invalid {
+                stack: stack.clone(),
+                faults: faults.iter().map(|fault| owned(session, stack, fault)).collect(),
+            }),
             error => fail(error),
         });
     }
@@ -267,8 +272,19 @@ fn report(
     Err(exit)
 }
 
+/// Says whose the resource is.
+fn owned(session: &Session, stack: &str, fault: &Fault) -> Fault {
+    let name = format!("{stack}/{}", fault.resource);
+    let resource = match session.owners.get(&name) {
+        Some(owners) => format!("{name}, of {}", owners.join(", ")),
+        None => name,
+    };
+    Fault { resource, ..fault.clone() }
+}
+
 fn cause(error: &Error) -> Value {
     match error {
+        Error::Invalid { stack, faults } => json!({"stack": stack, "faults": faults}),
         Error::Stack(cause) => {
             json!({"stack": cause.stack, "status": cause.status, "resource": cause.first, "reports": cause.reports})
         }

@@ -239,6 +239,7 @@ pub(in crate::cli) fn fail(error: &Error) -> Exit {
         Error::Account { .. } => "deploy/account",
         Error::Region { .. } => "deploy/region",
         Error::Held { .. } => "deploy/held",
+        Error::Invalid { .. } => "deploy/invalid-template",
         Error::MoreThanPlan { .. } => "deploy/more-than-plan",
         Error::OtherPlan { .. } => "deploy/other-plan",
         Error::DataAtRisk(_) => "deploy/data-at-risk",
@@ -281,6 +282,9 @@ pub(in crate::cli) fn fail(error: &Error) -> Exit {
 fn notes(error: &Error) -> Vec<String> {
     match error {
         Error::MoreThanPlan { more, .. } => more.clone(),
+        Error::Invalid { faults, .. } => {
+            faults.iter().map(|f| format!("{}: {}\n{}", f.resource, f.reason, f.path)).collect()
+        }
         Error::Unsupported { properties, .. } => {
             vec![format!("it cannot change {}", properties.join(", "))]
         }
@@ -310,6 +314,9 @@ fn advice(error: &Error) -> Vec<String> {
                 .to_owned(),
         ),
         Error::Held { .. } => one("wait until they are done".to_owned()),
+        Error::Invalid { .. } => {
+            one("put right what it says, and render and deploy again".to_owned())
+        }
         Error::MoreThanPlan { .. } => {
             one("nothing of this stack was changed; look again: kaws plan".to_owned())
         }
