@@ -3,6 +3,7 @@
 //! Retries are the SDK's, and patient, because CloudFormation throttles whole accounts. Not here: what is
 //! done with the answers (`deploy`).
 
+mod drift;
 mod errors;
 mod leftovers;
 mod objects;
@@ -18,7 +19,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use errors::failed;
 
 use crate::port::{
-    Answer, ChangeSet, ChangeSetRequest, Cloud, Event, Identity, Leftover, Object, Stack,
+    Answer, ChangeSet, ChangeSetRequest, Cloud, Drifted, Event, Identity, Leftover, Object, Stack,
     StackResource, When,
 };
 
@@ -135,6 +136,10 @@ impl Cloud for Aws {
 
     async fn resources(&self, stack: &str) -> Answer<Vec<StackResource>> {
         stacks::resources(&self.cloudformation, stack).await
+    }
+
+    async fn drift(&self, stack: &str) -> Answer<Vec<Drifted>> {
+        drift::detect(self, stack).await
     }
 
     async fn events(&self, stack: &str, since: Option<&str>) -> Answer<Vec<Event>> {

@@ -101,11 +101,14 @@ enum Command {
     Destroy(DestroyArguments),
     /// How the deployed cluster is: stacks, machines, certificates, backups.
     #[command(
-        after_help = "Examples:\n  kaws status\n  kaws status --exit-code --output json   for whoever watches"
+        after_help = "Examples:\n  kaws status\n  kaws status --drift                     what somebody changed by hand, too\n  kaws status --exit-code --output json   for whoever watches"
     )]
     Status {
         #[command(flatten)]
         cloud: deploying::CloudArguments,
+        /// Also look for what was changed by hand, which takes a while.
+        #[arg(long)]
+        drift: bool,
         /// End with 2 if something needs you.
         #[arg(long)]
         exit_code: bool,

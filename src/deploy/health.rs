@@ -15,7 +15,7 @@ use super::reports::{Report, all};
 use super::stacks::STATE;
 use super::stuck::{Stuck, stuck};
 use super::tree::Tree;
-use crate::port::{Cloud, Stack};
+use crate::port::{Cloud, Drifted, Stack};
 
 /// Where snapshots of etcd lie.
 pub const BACKUPS: &str = "backups/etcd/";
@@ -80,6 +80,8 @@ pub struct StackHealth {
     pub rendered: bool,
     /// What keeps it from being changed.
     pub stuck: Option<Stuck>,
+    /// What somebody changed by hand, where that was asked for.
+    pub drift: Option<Vec<Drifted>>,
 }
 
 /// One group of machines, by what they reported of the bundle that is deployed.
@@ -94,13 +96,17 @@ pub struct GroupHealth {
     pub failed: Vec<Report>,
 }
 
-/// Looks at a cluster.
+/// Looks at a cluster; with `drift` also whether its resources are what the stacks made of them, which takes a
+/// while.
 ///
 /// # Errors
 /// The cloud's.
-pub async fn health(cloud: &dyn Cloud, tree: &Tree) -> Result<Health, Error> {
+pub async fn health(cloud: &dyn Cloud, tree: &Tree, drift: bool) -> Result<Health, Error> {
     let stacks = cloud.stacks(&tree.cluster.name).await?;
     let mut health = Health { stacks: of_stacks(cloud, tree, &stacks).await?, ..Health::default() };
+    if drift {
+        find_drift(cloud, &stacks, &mut health.stacks).await?;
+    }
     let state = stacks.iter().any(|s| {
         let own = s.tags.get("kaws/stack").is_some_and(|short| short == STATE);
         own && !s.status.never_came() && !s.status.is_empty_stack()
@@ -138,9 +144,29 @@ async fn of_stacks(
             status: stack.status.to_string(),
             stuck: at.map(|at| stuck.remove(at)),
             stack: short,
+            drift: None,
         })
     };
     Ok(stacks.iter().filter_map(one).collect())
+}
+
+/// Looks at the stacks side by side, but for those that are being changed or never came to be.
+async fn find_drift(
+    cloud: &dyn Cloud,
+    stacks: &[Stack],
+    health: &mut [StackHealth],
+) -> Result<(), Error> {
+    let settled = stacks.iter().filter(|s| s.status.is_updatable());
+    let found = futures_util::future::try_join_all(
+        settled.map(async |stack| cloud.drift(&stack.name).await.map(|all| (stack, all))),
+    );
+    for (stack, all) in found.await? {
+        let short = stack.tags.get("kaws/stack");
+        if let Some(of) = health.iter_mut().find(|h| Some(&h.stack) == short) {
+            of.drift = Some(all);
+        }
+    }
+    Ok(())
 }
 
 fn said(last: &Deployment, tree: &Tree) -> Last {

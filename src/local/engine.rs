@@ -14,7 +14,7 @@ use super::store::Store;
 use crate::cloudformation::{
     Effect, Output, Pseudo, Resource, Scope, Template, attributes, differing, resolve, truth,
 };
-use crate::port::Status;
+use crate::port::{Drifted, Status};
 
 /// What the engine works with.
 #[derive(Debug)]
@@ -282,6 +282,27 @@ impl Engine<'_> {
                 ..old
             }),
         }
+    }
+
+    /// The resources that are not what the template says, because somebody edited the stack's file.
+    pub(super) fn drift(&self, stack: &StackFile) -> Result<Vec<Drifted>, String> {
+        let template = Template::read(&stack.deployed.template).map_err(|e| e.to_string())?;
+        let mut all = Vec::new();
+        for (id, made) in &stack.resources {
+            let Some(resource) = template.resources.get(id) else { continue };
+            let should = self.properties(stack, &template, &stack.deployed, resource)?;
+            let names: BTreeSet<&String> = should.keys().chain(made.properties.keys()).collect();
+            let text = |value: Option<&Value>| value.map_or_else(String::new, Value::to_string);
+            let differing = names.into_iter().filter(|n| should.get(*n) != made.properties.get(*n));
+            let properties: Vec<_> = differing
+                .map(|n| (n.clone(), text(should.get(n)), text(made.properties.get(n))))
+                .collect();
+            if !properties.is_empty() {
+                let (resource, kind) = (id.clone(), made.kind.clone());
+                all.push(Drifted { resource, kind, deleted: false, properties });
+            }
+        }
+        Ok(all)
     }
 
     /// The properties with everything worked out from what is there.

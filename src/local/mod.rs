@@ -22,8 +22,8 @@ use store::Store;
 
 use crate::cloudformation::{Change, Fate, Pseudo, Side, Template, changes};
 use crate::port::{
-    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, ErrorKind, Event, Identity,
-    Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
+    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drifted, ErrorKind, Event,
+    Identity, Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
 };
 use crate::value::sha256;
 
@@ -248,6 +248,15 @@ impl Cloud for Local {
             status: made.status.clone(),
         });
         Ok(shown.collect())
+    }
+
+    async fn drift(&self, stack: &str) -> Answer<Vec<Drifted>> {
+        let file = self.expect(stack, "DetectStackDrift")?;
+        let engine =
+            Engine { store: &self.store, pseudo: self.pseudo(&file), faults: &self.faults };
+        engine
+            .drift(&file)
+            .map_err(|text| CloudError::new("DetectStackDrift", ErrorKind::Refused, text))
     }
 
     async fn events(&self, stack: &str, since: Option<&str>) -> Answer<Vec<Event>> {

@@ -218,6 +218,20 @@ pub struct ChangeSet {
     pub changes: Vec<SetChange>,
 }
 
+/// A resource that is not what its stack made of it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Drifted {
+    /// Its logical id.
+    pub resource: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Whether it is gone.
+    pub deleted: bool,
+    /// Its properties that differ, each as it should be and as it is.
+    pub properties: Vec<(String, String, String)>,
+}
+
 /// An object.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Object {
@@ -285,6 +299,9 @@ pub trait Cloud: fmt::Debug + Send + Sync {
 
     /// Returns a stack's resources.
     async fn resources(&self, stack: &str) -> Answer<Vec<StackResource>>;
+
+    /// Compares a stack's resources with what is really there, and returns those that differ.
+    async fn drift(&self, stack: &str) -> Answer<Vec<Drifted>>;
 
     /// Returns a stack's history, newest first, up to the event `since`.
     async fn events(&self, stack: &str, since: Option<&str>) -> Answer<Vec<Event>>;

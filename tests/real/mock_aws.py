@@ -19,6 +19,7 @@ Paths of the tests, not of AWS:
                            fails; the stack is its name or its tag kaws/stack; `on` is create, update, delete,
                            rollback (of an update) or validation (of a change set)
     POST   /mock/delay     {seconds}: time that each resource and each preparation of a change set takes
+    POST   /mock/drift     {resource: "stack/LogicalId", path, expected, actual}: somebody changed it by hand
     GET    /mock/stacks    every stack, deleted ones too: status, resources, outputs, parameters, and the order in
                            which the last deployment completed its resources
     POST   /mock/machines  {key, role}: calls with this access key are those of a machine, and are allowed what the
@@ -56,7 +57,8 @@ What it still gets wrong, compared with AWS:
  * An executed change set stays in ListChangeSets, and its name may be used again: not established for AWS.
  * Stack names, tags and descriptions are not checked for length and characters, parameters not for MinLength,
    MaxLength, MinValue and MaxValue.
- * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ValidateTemplate, drift,
+ * Drift is what /mock/drift says, whatever is really there; finding it takes no time.
+ * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ValidateTemplate,
    stack sets, stack policies, imports, nested stacks, macros. RollbackStack takes back updates only.
  * No limits but those of 51,200 bytes, 1 MB and 500 resources; no pagination: every answer is one page.
  * A VPC, subnet, security group or zone counts as used, and is not deleted, while a resource of another stack names
@@ -605,6 +607,7 @@ class World:
     calls: list[Json] = dataclasses.field(default_factory=list)
     faults: list[Json] = dataclasses.field(default_factory=list)
     failures: list[PlannedFailure] = dataclasses.field(default_factory=list)
+    drifts: list[tuple[str, str, Json]] = dataclasses.field(default_factory=list)
     # Roles of machines, by their access keys.
     machines: dict[str, str] = dataclasses.field(default_factory=dict)
     signals: list[Json] = dataclasses.field(default_factory=list)
@@ -612,7 +615,8 @@ class World:
     def reset(self) -> None:
         self.generation += 1
         self.delay, self.started = 0.0, time.monotonic()
-        memories = (self.stacks, self.change_sets, self.calls, self.faults, self.failures, self.machines, self.signals)
+        memories = (self.stacks, self.change_sets, self.calls, self.faults, self.failures, self.drifts)
+        memories += (self.machines, self.signals)
         for memory in memories:
             memory.clear()
 
@@ -2206,6 +2210,31 @@ class CloudFormation:
     def action_describe_events(self, place: Place, form: dict[str, str]) -> Json:
         return {"OperationEvents": self.find_change_set(place, form).invalid}
 
+    def action_detect_stack_drift(self, place: Place, form: dict[str, str]) -> Json:
+        return {"StackDriftDetectionId": self.world.stack(place, required(form, "StackName")).id}
+
+    def action_describe_stack_drift_detection_status(self, place: Place, form: dict[str, str]) -> Json:
+        stack = self.world.stack(place, required(form, "StackDriftDetectionId"))
+        status = {"StackDriftDetectionId": stack.id, "StackId": stack.id, "DetectionStatus": "DETECTION_COMPLETE"}
+        return {**status, "Timestamp": now()}
+
+    def action_describe_stack_resource_drifts(self, place: Place, form: dict[str, str]) -> Json:
+        stack = self.world.stack(place, required(form, "StackName"))
+        return {
+            "StackResourceDrifts": [
+                {
+                    "StackId": stack.id,
+                    "LogicalResourceId": name,
+                    "ResourceType": stack.resources[name].type,
+                    "StackResourceDriftStatus": "MODIFIED",
+                    "PropertyDifferences": [difference],
+                    "Timestamp": now(),
+                }
+                for called, name, difference in self.world.drifts
+                if stack.called(called)
+            ]
+        }
+
     def action_list_change_sets(self, place: Place, form: dict[str, str]) -> Json:
         stack = self.world.stack(place, required(form, "StackName"))
         return {"Summaries": [change_set_summary(one) for one in self.world.change_sets if one.stack is stack]}
@@ -2857,6 +2886,13 @@ class Controls:
         stack, _, logical_id = given["resource"].rpartition("/")
         on = (given["on"],) if "on" in given else ("create", "update")
         self.world.failures.append(PlannedFailure(stack, logical_id, given["reason"], on))
+        return {}
+
+    def post_drift(self, given: Json) -> Json:
+        stack, _, logical_id = given["resource"].rpartition("/")
+        names = {"path": "PropertyPath", "expected": "ExpectedValue", "actual": "ActualValue"}
+        difference = {there: given[here] for here, there in names.items()}
+        self.world.drifts.append((stack, logical_id, {**difference, "DifferenceType": "NOT_EQUAL"}))
         return {}
 
     def post_delay(self, given: Json) -> Json:

@@ -166,3 +166,17 @@ fn what_early_validation_finds_is_told_with_its_owner_before_anything_is_made() 
     let (code, said, _) = world.run(&["up", "--yes"]);
     assert_eq!(code, 0, "{said}");
 }
+
+#[test]
+fn what_was_changed_by_hand_is_told_with_its_owner() {
+    let world = World::up();
+    let pool = world.pool();
+    let change = json!({"resource": format!("{pool}/Group"), "path": "/MaxSize", "expected": "3", "actual": "7"});
+    world.mock.0.ask("POST", "/mock/drift", &change);
+    let (code, said, asked) = world.run(&["status", "--drift", "--exit-code"]);
+    assert_eq!(code, 2, "{said}");
+    assert!(said.contains(&format!("{pool}/Group    node-pools")), "{said}");
+    assert!(said.contains("MaxSize                  3 → 7"), "{said}");
+    assert!(asked.iter().all(|call| call == "DetectStackDrift"), "{asked:?}");
+    assert!(asked.len() >= 6, "{asked:?}");
+}

@@ -37,7 +37,7 @@ const COMMANDS: &[(&str, i32)] = &[
     ("up --cloud local --yes", 0),
     ("plan --cloud local --output json", 0),
     ("status --cloud local", 0),
-    ("status --cloud local --output json", 0),
+    ("status --cloud local --drift --output json", 0),
     ("pki status --cloud local", 0),
     ("pki status --cloud local --output json", 0),
     ("pki rotate leaves", 0),

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kaws::cloudformation::{Action, Template};
 use kaws::port::{
-    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, ErrorKind, Event, Identity,
-    Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
+    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drifted, ErrorKind, Event,
+    Identity, Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
 };
 
 /// The cloud.
@@ -91,6 +91,10 @@ impl Cloud for FakeCloud {
                 status: Status::new("CREATE_COMPLETE"),
             })
             .collect())
+    }
+
+    async fn drift(&self, _: &str) -> Answer<Vec<Drifted>> {
+        Ok(Vec::new())
     }
 
     async fn events(&self, stack: &str, since: Option<&str>) -> Answer<Vec<Event>> {

@@ -3,7 +3,7 @@
 //!
 //! A scenario is a file of `tests/scenarios`, and what it should print stands in it: `$` runs a command, `>` runs
 //! one and shows only how it ended, `~ a => b` edits `cluster.yaml` (`\\n` begins a line), `! {…}` is what a machine of the pool `other`
-//! reports, `% STACK STATUS` is what somebody else did to a stack, `#` is a comment.
+//! reports, `% STACK a => b` is what somebody else did to a stack, `#` is a comment.
 
 use std::path::{Path, PathBuf};
 
@@ -126,12 +126,12 @@ fn play(path: &Path) {
             "~ " => edit(&cluster, rest),
             "! " => report(&cluster, rest),
             "% " => {
-                let (stack, status) = rest.split_once(' ').unwrap();
+                let (stack, change) = rest.split_once(' ').unwrap();
+                let (from, to) = change.split_once(" => ").unwrap();
                 let path = format!(".kaws/local/stacks/small-{stack}.json");
                 let text = std::fs::read_to_string(cluster.path().join(&path)).unwrap();
-                let now = "\"status\": \"CREATE_COMPLETE\"";
-                assert!(text.contains(now));
-                cluster.file(&path, text.replacen(now, &format!("\"status\": \"{status}\""), 1));
+                assert!(text.contains(from), "{path} has no {from}");
+                cluster.file(&path, text.replacen(from, to, 1));
             }
             "# " => {}
             _ => {

@@ -33,7 +33,9 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Render { check } => render::run(common, *check),
         Command::Plan(arguments) => plan::run(common, arguments),
         Command::Up(arguments) => up::run(common, arguments),
-        Command::Status { cloud, exit_code } => status::run(common, cloud, *exit_code),
+        Command::Status { cloud, drift, exit_code } => {
+            status::run(common, cloud, *drift, *exit_code)
+        }
         Command::Destroy(arguments) => destroy::run(common, arguments),
         Command::Lock(arguments) => lock::run(common, arguments),
         Command::Secret(command) => secret::run(common, command),

@@ -18,8 +18,8 @@ const OVERDUE: u64 = 3;
 const DAY: i64 = 86_400;
 
 /// Shows how the deployed cluster is.
-pub(super) fn run(common: &Common, cloud: &CloudArguments, exit_code: bool) -> Exit {
-    match runtime().block_on(look(common, cloud)) {
+pub(super) fn run(common: &Common, cloud: &CloudArguments, drift: bool, exit_code: bool) -> Exit {
+    match runtime().block_on(look(common, cloud, drift)) {
         Ok(needs) if needs && exit_code => Exit::Differences,
         Ok(_) => Exit::Done,
         Err(exit) => exit,
@@ -27,10 +27,11 @@ pub(super) fn run(common: &Common, cloud: &CloudArguments, exit_code: bool) -> E
 }
 
 /// Returns whether something needs somebody.
-async fn look(common: &Common, cloud: &CloudArguments) -> Result<bool, Exit> {
+async fn look(common: &Common, cloud: &CloudArguments, drift: bool) -> Result<bool, Exit> {
     let file = only_file(common)?;
     let session = Session::open(common, file, cloud, BTreeMap::new(), Purpose::Other).await?;
-    let health = health(&*session.cloud, &session.tree).await.map_err(|error| fail(&error))?;
+    let health = health(&*session.cloud, &session.tree, drift).await;
+    let health = health.map_err(|error| fail(&error))?;
     let now = i64::try_from(clock()).unwrap_or(i64::MAX);
     let needs = needs(&session, &health, now);
     match common.output {
@@ -49,6 +50,12 @@ fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
             all.push(format!("{}: kaws up gets it out of there first", stuck.title()));
         } else if never.contains(&stack.status.as_str()) {
             all.push(format!("{} never came to be: kaws up makes it anew", stack.stack));
+        }
+        if stack.drift.as_ref().is_some_and(|drift| !drift.is_empty()) {
+            all.push(format!(
+                "{} was changed by hand: kaws up leaves that as it is until the same setting changes",
+                stack.stack
+            ));
         }
         if !stack.rendered {
             let name = &stack.stack;
@@ -121,6 +128,7 @@ fn text(session: &Session, health: &Health, needs: &[String], now: i64) -> Vec<S
         last.kubernetes.as_ref().map(|k| format!(", Kubernetes {k}")).unwrap_or_default();
     out.push(format!("deployment {} of {day}{commit}{kubernetes}", last.number));
     stacks(health, &mut out);
+    drifted(session, health, &mut out);
     out.push(String::new());
     out.push("Machines, as they reported of the bundle that is deployed".to_owned());
     for (group, of) in &health.groups {
@@ -153,6 +161,30 @@ fn stacks(health: &Health, out: &mut Vec<String>) {
     }
     out.extend([String::new(), "Stacks".to_owned()]);
     out.extend(health.stacks.iter().map(|s| format!("  {:15} {}", s.stack, s.status)));
+}
+
+/// What was changed by hand, whose it is, and how.
+fn drifted(session: &Session, health: &Health, out: &mut Vec<String>) {
+    let Some(_) = health.stacks.iter().find_map(|s| s.drift.as_ref()) else { return };
+    out.extend([String::new(), "Changed by hand".to_owned()]);
+    let before = out.len();
+    for stack in &health.stacks {
+        for drift in stack.drift.iter().flatten() {
+            let name = format!("{}/{}", stack.stack, drift.resource);
+            let owners = session.owners.get(&name).map(|o| o.join(", ")).unwrap_or_default();
+            let gone = if drift.deleted { "  is gone" } else { "" };
+            out.push(format!("  {name}{gone}    {owners}").trim_end().to_owned());
+            for (path, should, is) in &drift.properties {
+                let line = format!("{path:24} {should} → {is}");
+                let wrapped =
+                    textwrap::wrap(&line, textwrap::Options::new(74).subsequent_indent("  "));
+                out.extend(wrapped.into_iter().map(|l| format!("    {l}")));
+            }
+        }
+    }
+    if out.len() == before {
+        out.push("  nothing".to_owned());
+    }
 }
 
 fn machines(group: &str, of: &GroupHealth) -> Vec<String> {
