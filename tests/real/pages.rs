@@ -144,8 +144,10 @@ fn followed(text: &str) -> String {
 
 #[test]
 fn pages_show_what_is_printed() {
-    for name in ["tutorial.md", "how-to/patch-something.md", "how-to/recover-a-stuck-stack.md"] {
-        let path = root().join("docs").join(name);
+    let how_to = ["patch-something.md", "recover-a-stuck-stack.md", "upgrade-kubernetes.md"];
+    let how_to = how_to.map(|page| format!("how-to/{page}"));
+    for name in std::iter::once("tutorial.md".to_owned()).chain(how_to) {
+        let path = root().join("docs").join(&name);
         let text = std::fs::read_to_string(&path).unwrap();
         let new = followed(&text);
         if std::env::var_os("KAWS_UPDATE").is_some() {
