@@ -406,3 +406,30 @@ fn a_minor_of_kubernetes_is_not_left_out() {
     edit(&cluster, "1.36.3", "1.35.4");
     fine(&up(&cluster, &["--render"]));
 }
+
+#[test]
+fn several_clusters_end_in_one_summary_and_one_code() {
+    let cluster = Cluster::small("");
+    let text = std::fs::read_to_string(cluster.path().join("cluster.yaml")).unwrap();
+    cluster.file("a/cluster.yaml", text.replace("name: small", "name: first"));
+    cluster.file("b/cluster.yaml", text.replace("network:", "nettwork:"));
+    cluster.file("c/cluster.yaml", text.replace("name: small", "name: third"));
+    let files = ["-f", "a/cluster.yaml", "-f", "b/cluster.yaml", "-f", "c/cluster.yaml"];
+    let done = up(&cluster, &files);
+    assert_eq!(done.code, 1, "{}", done.err);
+    let summary = "3 clusters: 2 done, 1 not\n  b/cluster.yaml  exit 1\n";
+    assert!(done.out.ends_with(summary), "{}", done.out);
+    for name in ["first", "third"] {
+        assert!(done.out.contains(&format!("{name} is up on the local cloud")), "{}", done.out);
+    }
+    let plan = [&["plan", "--cloud", "local", "--exit-code", "--output", "json"], &files[..]];
+    let planned = cluster.kaws(&plan.concat());
+    assert_eq!(planned.code, 1);
+    let last: serde_json::Value =
+        serde_json::from_str(planned.out.lines().last().unwrap()).unwrap();
+    let codes: Vec<_> = last["ended"].as_array().unwrap().iter().map(|e| &e["exit"]).collect();
+    assert_eq!(codes, [0, 1, 0]);
+    // A saved plan is one cluster's.
+    let saved = cluster.kaws(&[&["plan", "--save", "p.json"], &files[..]].concat());
+    assert_eq!(saved.code, 64);
+}

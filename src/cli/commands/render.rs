@@ -46,8 +46,11 @@ fn one(common: &Common, file: &Path, check: bool) -> Exit {
     }
     let report = Report { run: &run, findings: &outcome.findings, written: &written, out: &out };
     report.print(common, start.elapsed().as_millis());
-    // The process is about to end: taking a model of a hundred thousand entities apart only costs time.
-    std::mem::forget(run);
+    // The process is about to end: taking a model of a hundred thousand entities apart only costs time. Of many
+    // clusters each makes room for the next.
+    if common.file.len() == 1 {
+        std::mem::forget(run);
+    }
     Exit::Done
 }
 

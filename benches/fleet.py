@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""Renders and plans fleets of clusters in one run each, and prints time and memory.
+
+    cargo build --release && python3 benches/fleet.py > benches/fleet.md
+
+Each cluster is the example `ha` with a name of its own; plans are against the local cloud, which has nothing yet.
+"""
+import os
+import pathlib
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+KAWS = ROOT / "target/release/kaws"
+SIZES = [75, 150, 300]
+
+
+def measured(arguments, folder):
+    """Seconds, and the peak of the resident memory in MiB."""
+    start = time.perf_counter()
+    process = subprocess.Popen([KAWS, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0, f"kaws {arguments[0]} ended with {status}"
+    return time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def fleet(folder, size):
+    text = (ROOT / "examples/ha/cluster.yaml").read_text()
+    name = next(line for line in text.splitlines() if line.startswith("name:"))
+    files = []
+    for number in range(size):
+        cluster = pathlib.Path(folder) / f"c{number}"
+        cluster.mkdir()
+        (cluster / "cluster.yaml").write_text(text.replace(name, f"name: c{number}", 1))
+        files += ["-f", f"c{number}/cluster.yaml"]
+    return files
+
+
+def main():
+    print("# Fleets\n\nPrinted by `benches/fleet.py`: one process for all clusters, one after the other, release build.\n")
+    print("| clusters | `render` | each | peak | `plan` | each | peak |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for size in SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            files = fleet(folder, size)
+            render, render_peak = measured(["render", *files], folder)
+            plan, plan_peak = measured(["plan", "--cloud", "local", *files], folder)
+            each = [f"{seconds / size * 1000:.1f} ms" for seconds in (render, plan)]
+            print(
+                f"| {size} | {render:.2f} s | {each[0]} | {render_peak:.0f} MiB "
+                f"| {plan:.2f} s | {each[1]} | {plan_peak:.0f} MiB |"
+            )
+
+
+if __name__ == "__main__":
+    main()
