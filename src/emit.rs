@@ -324,7 +324,9 @@ impl Tree<'_> {
     fn create(&self, path: &str, bytes: &[u8], executable: bool) -> Result<(), Error> {
         let full = self.out.join(path);
         self.pass(&full)?;
-        write_new(&full, bytes, executable).map_err(|source| Error::Io { path: full, source })
+        let file = std::fs::File::create_new(&full);
+        file.and_then(|file| fill(file, bytes, executable))
+            .map_err(|source| Error::Io { path: full, source })
     }
 
     /// Writes a file aside, and renames it: it is there whole, or as it was.
@@ -334,7 +336,8 @@ impl Tree<'_> {
         aside.push(ASIDE);
         let aside = PathBuf::from(aside);
         self.pass(&aside)?;
-        write_new(&aside, bytes, executable)
+        std::fs::File::create(&aside)
+            .and_then(|file| fill(file, bytes, executable))
             .map_err(|source| Error::Io { path: aside.clone(), source })?;
         self.pass(&full)?;
         std::fs::rename(&aside, &full).map_err(|source| Error::Io { path: full, source })
@@ -359,9 +362,8 @@ impl Tree<'_> {
 }
 
 /// Writes a new file with the same permissions whatever the umask: the tree is for git.
-fn write_new(path: &Path, bytes: &[u8], executable: bool) -> std::io::Result<()> {
+fn fill(mut file: std::fs::File, bytes: &[u8], executable: bool) -> std::io::Result<()> {
     use std::io::Write as _;
-    let mut file = std::fs::File::create(path)?;
     file.write_all(bytes)?;
     #[cfg(unix)]
     {

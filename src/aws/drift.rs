@@ -6,14 +6,18 @@ use aws_sdk_cloudformation::types::{
 
 use super::Aws;
 use super::errors::failed;
-use crate::port::{Answer, Cloud as _, CloudError, Drifted, ErrorKind};
+use crate::port::{Answer, Cloud as _, Drift, Drifted};
+
+/// So often it is asked whether CloudFormation has looked at everything.
+const LOOKS: u32 = 200;
 
 /// Has CloudFormation look at every resource of a stack, and waits for it.
-pub(super) async fn detect(aws: &Aws, stack: &str) -> Answer<Vec<Drifted>> {
+pub(super) async fn detect(aws: &Aws, stack: &str) -> Answer<Drift> {
     let begun = aws.cloudformation.detect_stack_drift().stack_name(stack).send().await;
     let begun = begun.map_err(|e| failed("DetectStackDrift", e))?;
     let id = begun.stack_drift_detection_id.unwrap_or_default();
-    loop {
+    let mut unchecked = Some("it takes too long".to_owned());
+    for _ in 0..LOOKS {
         let call = aws.cloudformation.describe_stack_drift_detection_status();
         let said = call.stack_drift_detection_id(&id).send().await;
         let said = said.map_err(|e| failed("DescribeStackDriftDetectionStatus", e))?;
@@ -21,11 +25,14 @@ pub(super) async fn detect(aws: &Aws, stack: &str) -> Answer<Vec<Drifted>> {
             Some(StackDriftDetectionStatus::DetectionInProgress) => {
                 tokio::time::sleep(aws.pause()).await;
             }
-            Some(StackDriftDetectionStatus::DetectionComplete) => break,
+            Some(StackDriftDetectionStatus::DetectionComplete) => {
+                unchecked = None;
+                break;
+            }
+            // Some resources could not be looked at; of the others it knows.
             _ => {
-                let why = said.detection_status_reason.unwrap_or_default();
-                let text = format!("what is really there of {stack} could not be found out: {why}");
-                return Err(CloudError::new("DetectStackDrift", ErrorKind::Refused, text));
+                unchecked = Some(said.detection_status_reason.unwrap_or_default());
+                break;
             }
         }
     }
@@ -43,7 +50,7 @@ pub(super) async fn detect(aws: &Aws, stack: &str) -> Answer<Vec<Drifted>> {
         all.extend(page.stack_resource_drifts.unwrap_or_default().into_iter().map(drifted));
     }
     all.sort_by(|a, b| a.resource.cmp(&b.resource));
-    Ok(all)
+    Ok(Drift { resources: all, unchecked })
 }
 
 fn drifted(drift: StackResourceDrift) -> Drifted {

@@ -19,7 +19,7 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use errors::failed;
 
 use crate::port::{
-    Answer, ChangeSet, ChangeSetRequest, Cloud, Drifted, Event, Identity, Leftover, Object, Stack,
+    Answer, ChangeSet, ChangeSetRequest, Cloud, Drift, Event, Identity, Leftover, Object, Stack,
     StackResource, When,
 };
 
@@ -138,7 +138,7 @@ impl Cloud for Aws {
         stacks::resources(&self.cloudformation, stack).await
     }
 
-    async fn drift(&self, stack: &str) -> Answer<Vec<Drifted>> {
+    async fn drift(&self, stack: &str) -> Answer<Drift> {
         drift::detect(self, stack).await
     }
 

@@ -219,7 +219,8 @@ struct UpArguments {
     /// How many steps go on at once.
     #[arg(long, default_value_t = 8, value_name = "N")]
     at_most: usize,
-    /// Keep what failed as it is, to be looked at; the next `kaws up` takes it back first.
+    /// Keep what failed as it is, to be looked at; the next `kaws up` takes it back first. Stacks in which
+    /// something is replaced go back as ever: CloudFormation cannot keep those.
     #[arg(long)]
     keep_failed: bool,
     /// Leave STACK/LOGICAL_ID as it is, which cannot be rolled back or deleted; repeatable.

@@ -50,6 +50,9 @@ pub struct DestroyPlan {
     volumes_too: bool,
     /// What the cluster made outside its stacks.
     pub leftovers: Vec<Leftover>,
+    /// Its resources, by `stack/LogicalId`.
+    #[serde(skip)]
+    resources: BTreeSet<String>,
     /// What each stack comes after.
     #[serde(skip)]
     edges: BTreeMap<String, BTreeSet<String>>,
@@ -104,6 +107,7 @@ pub async fn plan_destroy(
         let resources = if empty { Vec::new() } else { cloud.resources(&stack.name).await? };
         own.extend(resources.iter().map(|r| r.physical.clone()).filter(|id| !id.is_empty()));
         counts.insert(short.clone(), resources.len());
+        plan.resources.extend(resources.iter().map(|r| format!("{short}/{}", r.id)));
         for resource in resources.iter().filter(|r| HOLDS_DATA.contains(&r.kind.as_str())) {
             let name = format!("{short}/{}", resource.id);
             let retained = template.resources.get(&resource.id).is_some_and(Resource::is_retained);
@@ -189,6 +193,9 @@ pub async fn destroy(
 ) -> Result<Ended, Error> {
     if !plan.refused.is_empty() {
         return Err(Error::DataAtRisk(plan.refused.clone()));
+    }
+    if let Some(name) = options.leave.difference(&plan.resources).next() {
+        return Err(Error::NothingToLeave { name: name.clone(), can: BTreeSet::new() });
     }
     let (role, remove_leftovers) = (options.role.as_deref(), options.remove_leftovers);
     let held = if plan.bucket {

@@ -193,6 +193,8 @@ pub struct RootCause {
     pub events: Vec<Event>,
     /// What its machines said in this attempt of why they did not come up, oldest first.
     pub reports: Vec<Report>,
+    /// Why that could not be read.
+    pub unread: Option<String>,
 }
 
 impl RootCause {
@@ -215,18 +217,15 @@ impl RootCause {
     /// Picks the root cause out of a stack's history, newest first.
     #[must_use]
     pub fn of(stack: &str, status: &str, history: &[Event]) -> Self {
-        let cancelled = |e: &Event| {
-            e.reason.as_deref().is_some_and(|r| r.contains("cancelled") || r.contains("canceled"))
-        };
         let telling = |e: &&Event| e.status.is_failed() || e.status.as_str().contains("ROLLBACK");
         let mut events: Vec<Event> =
-            history.iter().filter(telling).filter(|e| !cancelled(e)).cloned().collect();
+            history.iter().filter(telling).filter(|e| !e.is_cancelled()).cloned().collect();
         events.reverse();
         let first = events
             .iter()
             .find(|e| e.status.is_failed() && e.kind != "AWS::CloudFormation::Stack")
             .cloned();
         let (stack, status) = (stack.to_owned(), status.to_owned());
-        Self { stack, status, first, events, reports: Vec::new() }
+        Self { stack, status, first, events, reports: Vec::new(), unread: None }
     }
 }

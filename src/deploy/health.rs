@@ -15,7 +15,7 @@ use super::reports::{Report, all};
 use super::stacks::STATE;
 use super::stuck::{Stuck, stuck};
 use super::tree::Tree;
-use crate::port::{Cloud, Drifted, Stack};
+use crate::port::{Cloud, CloudError, Drift, Stack};
 
 /// Where snapshots of etcd lie.
 pub const BACKUPS: &str = "backups/etcd/";
@@ -81,14 +81,14 @@ pub struct StackHealth {
     /// What keeps it from being changed.
     pub stuck: Option<Stuck>,
     /// What somebody changed by hand, where that was asked for.
-    pub drift: Option<Vec<Drifted>>,
+    pub drift: Option<Drift>,
 }
 
 /// One group of machines, by what they reported of the bundle that is deployed.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupHealth {
-    /// Machines that came up.
+    /// Machines that came up, those that are gone since included.
     pub healthy: usize,
     /// When the last of them did, in UTC.
     pub last: Option<String>,
@@ -105,7 +105,7 @@ pub async fn health(cloud: &dyn Cloud, tree: &Tree, drift: bool) -> Result<Healt
     let stacks = cloud.stacks(&tree.cluster.name).await?;
     let mut health = Health { stacks: of_stacks(cloud, tree, &stacks).await?, ..Health::default() };
     if drift {
-        find_drift(cloud, &stacks, &mut health.stacks).await?;
+        find_drift(cloud, &stacks, &mut health.stacks).await;
     }
     let state = stacks.iter().any(|s| {
         let own = s.tags.get("kaws/stack").is_some_and(|short| short == STATE);
@@ -135,7 +135,11 @@ async fn of_stacks(
     tree: &Tree,
     stacks: &[Stack],
 ) -> Result<Vec<StackHealth>, Error> {
-    let mut stuck = stuck(cloud, stacks).await?;
+    let mut stuck = match stuck(cloud, stacks).await {
+        // Its status says it: the others are worth showing all the same.
+        Err(Error::State { .. }) => Vec::new(),
+        other => other?,
+    };
     let one = |stack: &Stack| {
         let short = stack.tags.get("kaws/stack")?.clone();
         let at = stuck.iter().position(|s| s.stack == short);
@@ -151,22 +155,19 @@ async fn of_stacks(
 }
 
 /// Looks at the stacks side by side, but for those that are being changed or never came to be.
-async fn find_drift(
-    cloud: &dyn Cloud,
-    stacks: &[Stack],
-    health: &mut [StackHealth],
-) -> Result<(), Error> {
+async fn find_drift(cloud: &dyn Cloud, stacks: &[Stack], health: &mut [StackHealth]) {
     let settled = stacks.iter().filter(|s| s.status.is_updatable());
-    let found = futures_util::future::try_join_all(
-        settled.map(async |stack| cloud.drift(&stack.name).await.map(|all| (stack, all))),
+    let found = futures_util::future::join_all(
+        settled.map(async |stack| (stack, cloud.drift(&stack.name).await)),
     );
-    for (stack, all) in found.await? {
+    for (stack, found) in found.await {
         let short = stack.tags.get("kaws/stack");
         if let Some(of) = health.iter_mut().find(|h| Some(&h.stack) == short) {
-            of.drift = Some(all);
+            let unchecked =
+                |why: CloudError| Drift { unchecked: Some(why.to_string()), ..Drift::default() };
+            of.drift = Some(found.unwrap_or_else(unchecked));
         }
     }
-    Ok(())
 }
 
 fn said(last: &Deployment, tree: &Tree) -> Last {

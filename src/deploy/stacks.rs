@@ -9,7 +9,7 @@ use super::error::{Error, RootCause};
 use super::plan::Plan;
 use super::tree::{Source, Tree, TreeError, TreeStack};
 use super::watch::{Progress, Watcher};
-use crate::cloudformation::interim;
+use crate::cloudformation::{Fate, interim};
 use crate::port::{Body, ChangeSetRequest, Cloud, CloudError, Stack, When};
 use crate::value::sha256;
 
@@ -93,8 +93,14 @@ impl Stacks<'_> {
 
     async fn bring(&self, short: &str, stack: &TreeStack, kept: bool) -> Result<String, Error> {
         let mut there = self.settled(short, &stack.name).await?;
-        if there.as_ref().is_some_and(|s| s.status.never_came()) {
-            // It never came to be, so nothing in it is worth keeping.
+        if let Some(left) = there.as_ref().filter(|s| s.status.never_came()) {
+            // It never came to be, so nothing in it is worth keeping. A deletion would keep what holds data; only
+            // a rollback lets go of that.
+            if left.status.as_str() == "CREATE_FAILED" {
+                let since = self.cloud.last_event(&stack.name).await?;
+                self.cloud.roll_back(&stack.name, self.role).await?;
+                self.follow(short, &stack.name, since.as_deref()).await?;
+            }
             self.remove(short, &stack.name, &[]).await?;
             there = None;
         }
@@ -172,8 +178,10 @@ impl Stacks<'_> {
         let began = history.last().map_or("", |event| event.time.as_str());
         if let Some(stack) = self.tree.stacks.get(short) {
             // What CloudFormation says is worth telling even where the machines' words cannot be read.
-            let said = super::reports::failed(self.cloud, self.tree, stack, began).await;
-            cause.reports = said.unwrap_or_default();
+            match super::reports::failed(self.cloud, self.tree, stack, began).await {
+                Ok(reports) => cause.reports = reports,
+                Err(error) => cause.unread = Some(error.to_string()),
+            }
         }
         Ok(Error::Stack(Box::new(cause)))
     }
@@ -201,26 +209,36 @@ impl Stacks<'_> {
         let mut seen = since.map(str::to_owned);
         let mut looks = 0;
         loop {
-            let now = self.cloud.stack(name).await?;
-            let events = match self.cloud.events(name, seen.as_deref()).await {
-                Ok(events) => events,
-                Err(error) if error.is_not_found() => Vec::new(),
-                Err(error) => return Err(error.into()),
-            };
-            for event in events.iter().rev() {
-                self.say(short, &event.resource, event.status.as_str(), event.reason.clone());
-            }
-            seen = events.first().map(|e| e.id.clone()).or(seen);
-            let Some(stack) = now else { return Ok(None) };
-            // Until something has happened, the status may be that of before.
+            // Events first: a status that is asked for before anything has happened is that of before.
+            seen = self.tell(short, name, seen).await?;
+            let Some(stack) = self.cloud.stack(name).await? else { return Ok(None) };
             looks += 1;
             let begun = seen.as_deref() != since || looks > LOOKS;
             if stack.status.is_in_progress() || !begun {
                 tokio::time::sleep(self.cloud.pause()).await;
                 continue;
             }
+            self.tell(short, name, seen).await?;
             return Ok(Some(stack).filter(|s| !s.status.is_deleted()));
         }
+    }
+
+    /// Tells of what has happened since the event `seen`, and returns the newest.
+    async fn tell(
+        &self,
+        short: &str,
+        name: &str,
+        seen: Option<String>,
+    ) -> Result<Option<String>, Error> {
+        let events = match self.cloud.events(name, seen.as_deref()).await {
+            Ok(events) => events,
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        for event in events.iter().rev() {
+            self.say(short, &event.resource, event.status.as_str(), event.reason.clone());
+        }
+        Ok(events.into_iter().next().map(|e| e.id).or(seen))
     }
 
     fn request(
@@ -251,8 +269,14 @@ impl Stacks<'_> {
             previous,
             tags: stack.tags.clone(),
             role: self.role.map(str::to_owned),
-            keep_failed: self.keep_failed,
+            keep_failed: self.keep_failed && !self.replaces(&stack.short),
         })
+    }
+
+    /// Whether resources of a stack may be replaced: CloudFormation refuses that where a failure is to be kept.
+    fn replaces(&self, short: &str) -> bool {
+        let changes = self.plan.stack(short).into_iter().flat_map(|s| &s.changes);
+        changes.map(|c| c.change.fate).any(|f| matches!(f, Fate::Replaces | Fate::MayReplace))
     }
 
     fn parameters(&self, stack: &TreeStack) -> Result<BTreeMap<String, String>, Error> {

@@ -11,7 +11,7 @@ use super::hold;
 use super::plan::Plan;
 use super::stacks::{STATE, Stacks};
 use super::steps::{Ended, Steps};
-use super::tree::{ClusterFacts, Tree};
+use super::tree::{ClusterFacts, Tree, TreeError};
 use super::up::{Guarded, Operator};
 use super::watch::Watcher;
 use crate::cloudformation::{HOLDS_DATA, Resource, Template};
@@ -36,6 +36,9 @@ pub struct Stuck {
     pub loses: Vec<String>,
     /// Stacks that use it and stay: it is not deleted from under them.
     pub used_by: Vec<String>,
+    /// Stacks that it comes after.
+    #[serde(skip)]
+    pub after: BTreeSet<String>,
 }
 
 /// What gets a stack out of where it is stuck.
@@ -102,36 +105,48 @@ pub async fn stuck(cloud: &dyn Cloud, stacks: &[Stack]) -> Result<Vec<Stuck>, Er
             return Err(Error::State { stack, status });
         };
         let resources = cloud.resources(&stack.name).await?;
-        let (loses, used_by) = match way_out {
-            WayOut::DeleteAgain => {
-                (data(cloud, stack, short, &resources).await?, users(cloud, stacks, short).await?)
-            }
-            _ => (Vec::new(), Vec::new()),
-        };
+        let (mut loses, mut used_by, mut after) = (Vec::new(), Vec::new(), BTreeSet::new());
+        if way_out == WayOut::DeleteAgain {
+            let template = template(cloud, stack, short).await?;
+            loses = data(&template, short, &resources);
+            used_by = users(cloud, stacks, short).await?;
+            after = template.after().into_iter().collect();
+        }
         all.push(Stuck {
             stack: short.clone(),
             name: stack.name.clone(),
             status: status.to_string(),
             way_out,
-            failed: failed(cloud, stack, &resources).await?,
+            failed: failed(cloud, stack, &resources, way_out).await?,
             loses,
             used_by,
+            after,
         });
     }
     Ok(all)
 }
 
-/// Returns the last thing that was said of each resource that is failed now.
+async fn template(cloud: &dyn Cloud, stack: &Stack, short: &str) -> Result<Template, Error> {
+    let text = cloud.template(&stack.name).await?;
+    let read = Template::read(&text);
+    Ok(read.map_err(|source| TreeError::Template { stack: short.to_owned(), source })?)
+}
+
+/// Returns the last thing that was said of each resource that stands in the way: of a rollback those that could
+/// not go back, of a deletion those that could not be deleted.
 async fn failed(
     cloud: &dyn Cloud,
     stack: &Stack,
     resources: &[StackResource],
+    way_out: WayOut,
 ) -> Result<Vec<Event>, Error> {
-    let now: BTreeSet<&String> =
-        resources.iter().filter(|r| r.status.is_failed()).map(|r| &r.id).collect();
+    let stands = if way_out == WayOut::DeleteAgain { "DELETE_FAILED" } else { "UPDATE_FAILED" };
+    let failed = resources.iter().filter(|r| r.status.as_str() == stands);
+    let now: BTreeSet<&String> = failed.map(|r| &r.id).collect();
     let mut last: BTreeMap<String, Event> = BTreeMap::new();
     for event in cloud.events(&stack.id, None).await? {
-        if now.contains(&event.resource) && event.status.is_failed() {
+        if now.contains(&event.resource) && event.status.as_str() == stands && !event.is_cancelled()
+        {
             last.entry(event.resource.clone()).or_insert(event);
         }
     }
@@ -142,12 +157,12 @@ async fn failed(
 async fn users(cloud: &dyn Cloud, stacks: &[Stack], short: &str) -> Result<Vec<String>, Error> {
     let mut users = Vec::new();
     for stack in stacks {
-        let gone = stack.status.is_empty_stack() || stack.status.as_str() == "DELETE_FAILED";
+        let gone = stack.status.is_empty_stack()
+            || ["DELETE_FAILED", "ROLLBACK_COMPLETE"].contains(&stack.status.as_str());
         let Some(own) = stack.tags.get("kaws/stack").filter(|own| !gone && *own != short) else {
             continue;
         };
-        let template = Template::read(&cloud.template(&stack.name).await?).unwrap_or_default();
-        if template.after().iter().any(|first| first == short) {
+        if template(cloud, stack, own).await?.after().iter().any(|first| first == short) {
             users.push(own.clone());
         }
     }
@@ -155,17 +170,11 @@ async fn users(cloud: &dyn Cloud, stacks: &[Stack], short: &str) -> Result<Vec<S
 }
 
 /// Returns what holds data in a stack, and is not kept when it goes.
-async fn data(
-    cloud: &dyn Cloud,
-    stack: &Stack,
-    short: &str,
-    resources: &[StackResource],
-) -> Result<Vec<String>, Error> {
-    let template = Template::read(&cloud.template(&stack.name).await?).unwrap_or_default();
+fn data(template: &Template, short: &str, resources: &[StackResource]) -> Vec<String> {
     let kept = |id: &String| template.resources.get(id).is_some_and(Resource::is_retained);
     let there = resources.iter().filter(|r| !r.status.is_deleted());
     let lost = there.filter(|r| HOLDS_DATA.contains(&r.kind.as_str()) && !kept(&r.id));
-    Ok(lost.map(|r| format!("{short}/{}", r.id)).collect())
+    lost.map(|r| format!("{short}/{}", r.id)).collect()
 }
 
 /// How to free stacks.
@@ -219,6 +228,12 @@ pub async fn free(
     let mut steps = Steps::default();
     for one in all {
         steps.add(&format!("stack:{}", one.stack));
+    }
+    // What is deleted goes before what it uses.
+    for one in all {
+        for producer in &one.after {
+            steps.before(&format!("stack:{}", one.stack), &format!("stack:{producer}"));
+        }
     }
     let (held, lost) = (tokio::sync::Mutex::new(held), AtomicBool::new(false));
     let guarded = Guarded { inner: watcher, lost: &lost };

@@ -462,7 +462,8 @@ impl Engine<'_> {
             failed.insert(id.clone());
         }
         if !failed.is_empty() {
-            for id in ids.iter().filter(|id| !failed.contains(*id)) {
+            let left = |id: &String| failed.contains(id) || operation.leave.contains(id);
+            for id in ids.iter().filter(|id| !left(id)) {
                 let old = operation.before[id].clone();
                 stack.log(id, &old.kind, &old.physical, "UPDATE_COMPLETE", None);
                 stack.resources.insert(id.clone(), old);

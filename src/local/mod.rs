@@ -22,7 +22,7 @@ use store::Store;
 
 use crate::cloudformation::{Change, Fate, Pseudo, Side, Template, changes};
 use crate::port::{
-    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drifted, ErrorKind, Event,
+    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drift, ErrorKind, Event,
     Identity, Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
 };
 use crate::value::sha256;
@@ -250,12 +250,13 @@ impl Cloud for Local {
         Ok(shown.collect())
     }
 
-    async fn drift(&self, stack: &str) -> Answer<Vec<Drifted>> {
+    async fn drift(&self, stack: &str) -> Answer<Drift> {
         let file = self.expect(stack, "DetectStackDrift")?;
         let engine =
             Engine { store: &self.store, pseudo: self.pseudo(&file), faults: &self.faults };
-        engine
-            .drift(&file)
+        let found = engine.drift(&file);
+        found
+            .map(|resources| Drift { resources, unchecked: None })
             .map_err(|text| CloudError::new("DetectStackDrift", ErrorKind::Refused, text))
     }
 
@@ -380,7 +381,7 @@ impl Cloud for Local {
     }
 
     async fn roll_back(&self, stack: &str, _role: Option<&str>) -> Answer<()> {
-        self.go_back(stack, "RollbackStack", "UPDATE_FAILED", &[])
+        self.go_back(stack, "RollbackStack", &["CREATE_FAILED", "UPDATE_FAILED"], &[])
     }
 
     async fn continue_rollback(
@@ -389,7 +390,7 @@ impl Cloud for Local {
         skip: &[String],
         _role: Option<&str>,
     ) -> Answer<()> {
-        self.go_back(stack, "ContinueUpdateRollback", "UPDATE_ROLLBACK_FAILED", skip)
+        self.go_back(stack, "ContinueUpdateRollback", &["UPDATE_ROLLBACK_FAILED"], skip)
     }
 
     async fn protect(&self, stack: &str, on: bool) -> Answer<()> {
@@ -441,7 +442,7 @@ impl Cloud for Local {
 
 impl Local {
     /// Begins to take back what failed and was left so.
-    fn go_back(&self, stack: &str, call: &str, from: &str, skip: &[String]) -> Answer<()> {
+    fn go_back(&self, stack: &str, call: &str, from: &[&str], skip: &[String]) -> Answer<()> {
         let _held = self.store.hold()?;
         let mut file = self.expect(stack, call)?;
         let stuck = |id: &String| {
@@ -450,12 +451,14 @@ impl Local {
         if let Some(id) = skip.iter().find(|id| stuck(id)) {
             return refused(call, format!("[{id}] is not in UPDATE_FAILED state"));
         }
-        let Some(failed) = file.failed.take().filter(|_| file.status.as_str() == from) else {
+        let may = from.contains(&file.status.as_str());
+        let Some(failed) = file.failed.take().filter(|_| may) else {
             return refused(call, format!("{stack} is in {} state", file.status));
         };
         let leave = skip.iter().cloned().collect();
         file.operation = Some(Operation { kind: Kind::Rollback, leave, ..failed });
-        file.turn("UPDATE_ROLLBACK_IN_PROGRESS", Some("User Initiated".to_owned()));
+        let verb = if file.status.as_str() == "CREATE_FAILED" { "" } else { "UPDATE_" };
+        file.turn(&format!("{verb}ROLLBACK_IN_PROGRESS"), Some("User Initiated".to_owned()));
         self.write(&file)
     }
 

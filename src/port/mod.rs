@@ -149,6 +149,14 @@ pub struct Event {
     pub reason: Option<String>,
 }
 
+impl Event {
+    /// Returns whether it only tells that another resource failed.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.reason.as_deref().is_some_and(|r| r.contains("cancelled") || r.contains("canceled"))
+    }
+}
+
 /// Where a template is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
@@ -216,6 +224,15 @@ pub struct ChangeSet {
     pub stack: String,
     /// What it holds.
     pub changes: Vec<SetChange>,
+}
+
+/// What differs from what a stack made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Drift {
+    /// Its resources that differ.
+    pub resources: Vec<Drifted>,
+    /// Why not all of them could be looked at, if so.
+    pub unchecked: Option<String>,
 }
 
 /// A resource that is not what its stack made of it.
@@ -300,8 +317,8 @@ pub trait Cloud: fmt::Debug + Send + Sync {
     /// Returns a stack's resources.
     async fn resources(&self, stack: &str) -> Answer<Vec<StackResource>>;
 
-    /// Compares a stack's resources with what is really there, and returns those that differ.
-    async fn drift(&self, stack: &str) -> Answer<Vec<Drifted>>;
+    /// Compares a stack's resources with what is really there.
+    async fn drift(&self, stack: &str) -> Answer<Drift>;
 
     /// Returns a stack's history, newest first, up to the event `since`.
     async fn events(&self, stack: &str, since: Option<&str>) -> Answer<Vec<Event>>;

@@ -59,7 +59,7 @@ What it still gets wrong, compared with AWS:
    MaxLength, MinValue and MaxValue.
  * Drift is what /mock/drift says, whatever is really there; finding it takes no time.
  * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ValidateTemplate,
-   stack sets, stack policies, imports, nested stacks, macros. RollbackStack takes back updates only.
+   stack sets, stack policies, imports, nested stacks, macros. RollbackStack takes back what failed here only.
  * No limits but those of 51,200 bytes, 1 MB and 500 resources; no pagination: every answer is one page.
  * A VPC, subnet, security group or zone counts as used, and is not deleted, while a resource of another stack names
    it; AWS looks at what is really there, and has more kinds of use.
@@ -2335,6 +2335,10 @@ class CloudFormation:
         return {}
 
     def action_rollback_stack(self, place: Place, form: dict[str, str]) -> Json:
+        stack = self.world.stack(place, required(form, "StackName"))
+        if stack.status == "CREATE_FAILED" and stack.stuck:
+            stack.stuck.start("ROLLBACK_IN_PROGRESS", stack.stuck.undo_creation)
+            return {"StackId": stack.id}
         stack = self.stuck(place, form, "UPDATE_FAILED")
         stack.stuck.take_back([])
         return {"StackId": stack.id}

@@ -180,3 +180,17 @@ fn what_was_changed_by_hand_is_told_with_its_owner() {
     assert!(asked.iter().all(|call| call == "DetectStackDrift"), "{asked:?}");
     assert!(asked.len() >= 6, "{asked:?}");
 }
+
+#[test]
+fn a_creation_that_was_kept_is_taken_back_and_made_anew() {
+    let mock = Mock::start();
+    let folder = Folder::of(&root().join("examples/minimal/cluster.yaml"));
+    let world = World { mock, folder };
+    world.fail("state/KeyAlias", "create");
+    let (code, said, _) = world.run(&["up", "--yes", "--keep-failed"]);
+    assert_eq!((code, world.status("state").as_str()), (4, "CREATE_FAILED"), "{said}");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(asked[..4], ["RollbackStack", "DeleteStack", "CreateChangeSet", "ExecuteChangeSet"]);
+    assert_eq!(world.status("state"), "CREATE_COMPLETE");
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use kaws::cloudformation::{Action, Template};
 use kaws::port::{
-    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drifted, ErrorKind, Event,
+    Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drift, ErrorKind, Event,
     Identity, Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
 };
 
@@ -93,8 +93,8 @@ impl Cloud for FakeCloud {
             .collect())
     }
 
-    async fn drift(&self, _: &str) -> Answer<Vec<Drifted>> {
-        Ok(Vec::new())
+    async fn drift(&self, _: &str) -> Answer<Drift> {
+        Ok(Drift::default())
     }
 
     async fn events(&self, stack: &str, since: Option<&str>) -> Answer<Vec<Event>> {

@@ -9,7 +9,8 @@ use super::{Exit, only_file};
 use crate::cli::deploying::{CloudArguments, Purpose, Session, clock, fail, runtime};
 use crate::cli::report::say;
 use crate::cli::{Common, Output};
-use crate::deploy::{BACKUPS, GroupHealth, Health, Validity, health};
+use crate::deploy::{BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, health};
+use crate::port::Status;
 
 /// A certificate of whose life less than one part of so many is left needs somebody.
 const PARTS: i64 = 4;
@@ -45,21 +46,12 @@ async fn look(common: &Common, cloud: &CloudArguments, drift: bool) -> Result<bo
 fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
     let mut all = Vec::new();
     for stack in &health.stacks {
-        let never = ["CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED"];
-        if let Some(stuck) = &stack.stuck {
-            all.push(format!("{}: kaws up gets it out of there first", stuck.title()));
-        } else if never.contains(&stack.status.as_str()) {
-            all.push(format!("{} never came to be: kaws up makes it anew", stack.stack));
-        }
-        if stack.drift.as_ref().is_some_and(|drift| !drift.is_empty()) {
+        all.extend(of_stack(stack));
+        if stack.drift.as_ref().is_some_and(|drift| !drift.resources.is_empty()) {
             all.push(format!(
                 "{} was changed by hand: kaws up leaves that as it is until the same setting changes",
                 stack.stack
             ));
-        }
-        if !stack.rendered {
-            let name = &stack.stack;
-            all.push(format!("{name} is no longer rendered: kaws up --remove {name}"));
         }
     }
     match &health.deployment {
@@ -82,8 +74,14 @@ fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
     let soon = |c: &&Validity| (c.not_after - now) * PARTS < c.not_after - c.not_before;
     for certificate in health.certificates.iter().filter(soon) {
         let (name, days) = (&certificate.name, (certificate.not_after - now) / DAY);
-        let what = if certificate.authority { name.as_str() } else { "leaves" };
-        all.push(format!("the certificate {name} ends in {days} days: kaws pki rotate {what}"));
+        let when = if days < 0 { "has ended".to_owned() } else { format!("ends in {days} days") };
+        // That of people is renewed without a rotation.
+        let what = match (name.as_str(), certificate.authority) {
+            ("admin", _) => "kaws up renews it".to_owned(),
+            (name, true) => format!("kaws pki rotate {name}"),
+            _ => "kaws pki rotate leaves".to_owned(),
+        };
+        all.push(format!("the certificate {name} {when}: {what}"));
     }
     let every = session.run.setup.config.etcd.backup.every.seconds();
     let overdue = age(health, now).is_none_or(|age| age > every * OVERDUE);
@@ -93,10 +91,33 @@ fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
     all
 }
 
+/// What a stack needs.
+fn of_stack(stack: &StackHealth) -> Option<String> {
+    let name = &stack.stack;
+    let never = ["CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED"];
+    if let Some(stuck) = &stack.stuck {
+        let what = match (stuck.used_by.is_empty(), stuck.loses.is_empty()) {
+            (false, _) => "others live on it, so kaws up does not delete it",
+            (true, false) => "kaws up deletes it where --allow-data-loss names what it holds",
+            (true, true) => "kaws up gets it out of there first",
+        };
+        return Some(format!("{}: {what}", stuck.title()));
+    }
+    if !stack.rendered {
+        return Some(format!("{name} is no longer rendered: kaws up --remove {name}"));
+    }
+    if never.contains(&stack.status.as_str()) {
+        return Some(format!("{name} never came to be: kaws up makes it anew"));
+    }
+    let status = Status::new(stack.status.as_str());
+    let known = status.is_updatable() || status.is_in_progress() || status.is_empty_stack();
+    (!known).then(|| format!("{name} is in the state {status}, which kaws does not know"))
+}
+
 /// How old the newest snapshot is, in seconds; its name begins with when it was made.
 fn age(health: &Health, now: i64) -> Option<u64> {
     let made = made(health.backup.as_deref()?)?;
-    u64::try_from(now).ok()?.checked_sub(made)
+    Some(u64::try_from(now).ok()?.saturating_sub(made))
 }
 
 /// `backups/etcd/2026-11-20T12-00-00Z-r48211.db` was made at 12:00 UTC.
@@ -112,23 +133,18 @@ fn text(session: &Session, health: &Health, needs: &[String], now: i64) -> Vec<S
     let local = if session.cloud.is_local() { ", local cloud" } else { "" };
     let mut out =
         vec![format!("{}, {}, account {}{local}", cluster.name, cluster.region, cluster.account)];
-    let Some(last) = &health.deployment else {
-        out.push(if health.stacks.is_empty() {
-            "nothing is deployed".to_owned()
-        } else {
-            "no deployment was ever complete".to_owned()
-        });
-        stacks(health, &mut out);
-        closing(needs, &mut out);
-        return out;
-    };
-    let day = last.time.split('T').next().unwrap_or_default();
-    let commit = last.commit.as_ref().map(|c| format!(", commit {c}")).unwrap_or_default();
-    let kubernetes =
-        last.kubernetes.as_ref().map(|k| format!(", Kubernetes {k}")).unwrap_or_default();
-    out.push(format!("deployment {} of {day}{commit}{kubernetes}", last.number));
+    out.push(match &health.deployment {
+        Some(last) => deployment(last),
+        None if health.stacks.is_empty() => "nothing is deployed".to_owned(),
+        None => "no deployment was ever complete".to_owned(),
+    });
     stacks(health, &mut out);
     drifted(session, health, &mut out);
+    // Without the state there is nothing to be read of the rest.
+    if health.groups.is_empty() {
+        closing(needs, &mut out);
+        return out;
+    }
     out.push(String::new());
     out.push("Machines, as they reported of the bundle that is deployed".to_owned());
     for (group, of) in &health.groups {
@@ -155,6 +171,14 @@ fn text(session: &Session, health: &Health, needs: &[String], now: i64) -> Vec<S
     out
 }
 
+fn deployment(last: &Last) -> String {
+    let day = last.time.split('T').next().unwrap_or_default();
+    let commit = last.commit.as_ref().map(|c| format!(", commit {c}")).unwrap_or_default();
+    let kubernetes =
+        last.kubernetes.as_ref().map(|k| format!(", Kubernetes {k}")).unwrap_or_default();
+    format!("deployment {} of {day}{commit}{kubernetes}", last.number)
+}
+
 fn stacks(health: &Health, out: &mut Vec<String>) {
     if health.stacks.is_empty() {
         return;
@@ -169,7 +193,12 @@ fn drifted(session: &Session, health: &Health, out: &mut Vec<String>) {
     out.extend([String::new(), "Changed by hand".to_owned()]);
     let before = out.len();
     for stack in &health.stacks {
-        for drift in stack.drift.iter().flatten() {
+        if let Some(why) = stack.drift.as_ref().and_then(|drift| drift.unchecked.as_ref()) {
+            let text = format!("{}: not all of it could be looked at: {why}", stack.stack);
+            let wrapped = textwrap::wrap(&text, textwrap::Options::new(76).subsequent_indent("  "));
+            out.extend(wrapped.into_iter().map(|l| format!("  {l}")));
+        }
+        for drift in stack.drift.iter().flat_map(|drift| &drift.resources) {
             let name = format!("{}/{}", stack.stack, drift.resource);
             let owners = session.owners.get(&name).map(|o| o.join(", ")).unwrap_or_default();
             let gone = if drift.deleted { "  is gone" } else { "" };
@@ -191,7 +220,7 @@ fn machines(group: &str, of: &GroupHealth) -> Vec<String> {
     let mut said = Vec::new();
     if let (1.., Some(last)) = (of.healthy, &of.last) {
         let last = last.replace('T', " ");
-        said.push(format!("{} healthy, the last at {}", of.healthy, last.trim_end_matches('Z')));
+        said.push(format!("{} came up, the last at {}", of.healthy, last.trim_end_matches('Z')));
     }
     if !of.failed.is_empty() {
         said.push(format!("{} failed", of.failed.len()));

@@ -55,7 +55,7 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     check(&plan, arguments)?;
     // Other bytes that no stack is made of are only remembered.
     if !plan.is_empty() {
-        confirm(common, arguments, &plan, &session)?;
+        live.asking(|| confirm(common, arguments, &plan, &session))?;
     }
     live.listen();
     let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;

@@ -75,6 +75,11 @@ pub(in crate::cli) fn say_root_cause(cause: &RootCause, reasons: &[Reason]) {
         lines.push(String::new());
     }
     lines.push("  CloudFormation says".to_owned());
+    if let Some(reason) = cause.first.as_ref().and_then(|f| f.reason.as_ref())
+        && is_of_machines(cause)
+    {
+        lines.extend(textwrap::wrap(reason, 74).into_iter().map(|l| format!("    {l}")));
+    }
     let width = cause.events.iter().map(|e| e.resource.len()).max().unwrap_or(0).min(28);
     for event in &cause.events {
         let (time, resource) = (time_of(&event.time), &event.resource);
@@ -91,15 +96,33 @@ fn options(width: usize) -> textwrap::Options<'static> {
     textwrap::Options::new(80).subsequent_indent(&INDENT[..(width + 6).min(INDENT.len())])
 }
 
+/// Types whose failure is that of machines.
+const MACHINES: [&str; 4] = [
+    "AWS::AutoScaling::AutoScalingGroup",
+    "AWS::CloudFormation::WaitCondition",
+    "AWS::EC2::Fleet",
+    "AWS::EC2::Instance",
+];
+
+/// Whether a machine that did not come up is why the stack failed.
+fn is_of_machines(cause: &RootCause) -> bool {
+    let first = cause.first.as_ref();
+    !cause.reports.is_empty() && first.is_some_and(|f| MACHINES.contains(&f.kind.as_str()))
+}
+
 /// What failed: machines, or the first resource.
 fn head(cause: &RootCause) -> Vec<String> {
     let reason = cause.first.as_ref().and_then(|first| first.reason.clone());
-    if cause.reports.is_empty() {
+    if !is_of_machines(cause) {
         let mut lines = vec![format!("error[{}]: {}", "deploy/stack-failed", cause.title())];
         if let Some(first) = &cause.first {
             lines.push(format!("  {}", first.kind));
             let reason = reason.unwrap_or_else(|| "CloudFormation gives no reason".to_owned());
             lines.extend(textwrap::wrap(&reason, 74).into_iter().map(|l| format!("    {l}")));
+        }
+        if let Some(why) = &cause.unread {
+            let text = format!("What its machines reported could not be read: {why}");
+            lines.extend(textwrap::wrap(&text, 76).into_iter().map(|l| format!("  {l}")));
         }
         lines.push(String::new());
         return lines;
@@ -157,9 +180,10 @@ fn next(cause: &RootCause) -> Vec<String> {
     // Of a rollback counts what failed on the way back.
     let back =
         cause.events.iter().position(|e| e.status.as_str().ends_with("ROLLBACK_IN_PROGRESS"));
+    let stands = if cause.status == "DELETE_FAILED" { "DELETE_FAILED" } else { "UPDATE_FAILED" };
     let failed: BTreeSet<String> = cause.events[back.unwrap_or(0)..]
         .iter()
-        .filter(|e| e.status.is_failed() && e.kind != "AWS::CloudFormation::Stack")
+        .filter(|e| e.status.as_str() == stands && e.kind != "AWS::CloudFormation::Stack")
         .map(|e| format!("  --leave {}/{}", cause.stack, e.resource))
         .collect();
     let (first, leave) = match cause.status.as_str() {
@@ -185,7 +209,9 @@ fn next(cause: &RootCause) -> Vec<String> {
         ),
     };
     let known = cause.first.as_ref().and_then(|first| known(first.reason.as_deref()?));
-    let known = known.filter(|_| cause.reports.is_empty()).map(str::to_owned);
+    // What machines said is more than what can be guessed, and what could not be read is no silence.
+    let known = known.filter(|_| !is_of_machines(cause) && cause.unread.is_none());
+    let known = known.map(str::to_owned);
     known.into_iter().chain(first.lines().map(str::to_owned)).chain(leave).collect()
 }
 

@@ -49,6 +49,7 @@ pub(in crate::cli) struct Live {
     steps: Mutex<BTreeMap<String, Shown>>,
     stop: Arc<AtomicBool>,
     listens: AtomicBool,
+    asks: AtomicBool,
 }
 
 enum Form {
@@ -80,6 +81,7 @@ impl Live {
             steps: Mutex::default(),
             stop: Arc::new(AtomicBool::new(false)),
             listens: AtomicBool::new(false),
+            asks: AtomicBool::new(false),
         })
     }
 
@@ -93,12 +95,24 @@ impl Live {
             if tokio::signal::ctrl_c().await.is_err() {
                 return;
             }
+            // Nothing is under way while a question stands there.
+            if live.asks.load(Ordering::Relaxed) {
+                std::process::exit(130);
+            }
             live.stop.store(true, Ordering::Relaxed);
             live.note("Stopping: what is under way finishes. Ctrl-C again ends at once.");
             if tokio::signal::ctrl_c().await.is_ok() {
                 std::process::exit(130);
             }
         });
+    }
+
+    /// Asks something; whoever is asked can leave with Ctrl-C.
+    pub(in crate::cli) fn asking<T>(&self, ask: impl FnOnce() -> T) -> T {
+        self.asks.store(true, Ordering::Relaxed);
+        let answer = ask();
+        self.asks.store(false, Ordering::Relaxed);
+        answer
     }
 
     /// Returns how long it has taken so far.

@@ -348,7 +348,7 @@ fn advice(error: &Error) -> Vec<String> {
                 .to_owned(),
         ),
         Error::NothingToLeave { can, .. } if can.is_empty() => {
-            one("nothing is stuck: run it without --leave".to_owned())
+            one("run it without, or name what kaws said could not be rolled back or deleted".to_owned())
         }
         Error::NothingToLeave { can, .. } => {
             can.iter().map(|name| format!("what does: --leave {name}")).collect()
