@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Renders and plans fleets of clusters in one run each, and prints time and memory.
 
-    cargo build --release && python3 benches/fleet.py > benches/fleet.md
+    cargo build --release && TMPDIR=/dev/shm python3 benches/fleet.py > benches/fleet.md
 
 Each cluster is the example `ha` with a name of its own; plans are against the local cloud, which has nothing yet.
 """
