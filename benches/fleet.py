@@ -38,7 +38,9 @@ def fleet(folder, size):
 
 
 def main():
-    print("# Fleets\n\nPrinted by `benches/fleet.py`: one process for all clusters, one after the other, release build.\n")
+    print("# Fleets\n")
+    print("Printed by `benches/fleet.py`: one process for all clusters, one after the other, release")
+    print("build, on tmpfs, on 2 cores of an AMD EPYC with 24 GiB.\n")
     print("| clusters | `render` | each | peak | `plan` | each | peak |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for size in SIZES:
