@@ -18,7 +18,7 @@ const AT_ONCE: usize = 16;
 pub struct Report {
     /// `failed`, `healthy`.
     pub state: String,
-    /// How far it came: `bundle`, `units`.
+    /// How far it came: `bundle`, `secrets`, `assets`, `health`.
     pub phase: String,
     /// What went wrong.
     pub message: String,
