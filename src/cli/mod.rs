@@ -39,7 +39,7 @@ struct Arguments {
 /// What every command takes.
 #[derive(Clone, Debug, clap::Args)]
 struct Common {
-    /// The cluster's file; repeatable for render.
+    /// The cluster's file; repeatable for render, plan and up.
     #[arg(short, long, global = true, default_value = "cluster.yaml", value_name = "FILE")]
     file: Vec<PathBuf>,
     /// Where files are written; by default `rendered` beside the cluster's file.
