@@ -10,6 +10,7 @@ mod objects;
 mod seal;
 mod stack;
 mod store;
+mod undo;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
