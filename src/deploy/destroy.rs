@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use serde::Serialize;
 
 use super::error::Error;
-use super::hold;
+use super::hold::Lock;
 use super::plan::Plan;
 use super::stacks::{STATE, Stacks};
 use super::steps::{Ended, Steps};
@@ -198,11 +198,10 @@ pub async fn destroy(
         return Err(Error::NothingToLeave { name: name.clone(), can: BTreeSet::new() });
     }
     let (role, remove_leftovers) = (options.role.as_deref(), options.remove_leftovers);
-    let held = if plan.bucket {
-        Some(hold::take(cloud, &facts.bucket, operator, options.take_over).await?)
-    } else {
-        None
-    };
+    let lock = Lock::new(cloud, &facts.bucket, operator, options.take_over);
+    if plan.bucket {
+        lock.take().await?;
+    }
     let (tree, none) = (Tree::empty(facts.clone()), BTreeMap::new());
     let nothing = Plan::empty(facts);
     let stacks = Stacks {
@@ -216,9 +215,7 @@ pub async fn destroy(
         outputs: Mutex::default(),
     };
     let steps = steps(plan)?;
-    let held = tokio::sync::Mutex::new(held);
-    let lost = std::sync::atomic::AtomicBool::new(false);
-    let guarded = super::up::Guarded { inner: watcher, lost: &lost };
+    let guarded = lock.guard(watcher);
     let work = steps.run(8, &guarded, async |step: String| {
         if step == "leftovers" {
             return leftovers(cloud, plan, remove_leftovers).await;
@@ -226,18 +223,15 @@ pub async fn destroy(
         let short = step.trim_start_matches("remove:");
         one(&stacks, facts, plan, short, &options.leave).await
     });
-    let ended = hold::renewed(cloud, &facts.bucket, &held, operator, &lost, work).await;
-    if lost.load(std::sync::atomic::Ordering::Relaxed) {
-        return Err(Error::LostLock);
-    }
+    let ended = lock.during(work).await;
     let complete = ended.as_ref().is_ok_and(|e| e.failed.is_empty() && e.not_run.is_empty());
     // With the state its bucket is gone, and the lock in it.
     let gone = complete && plan.names.contains_key(STATE);
-    if let Some(held) = held.into_inner().filter(|_| !gone) {
+    if plan.bucket && !gone {
         if complete {
             super::record::forget(cloud, &facts.bucket).await?;
         }
-        hold::give_back(cloud, &facts.bucket, held).await?;
+        lock.give_back().await?;
     }
     ended
 }

@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
 use super::error::Error;
 use super::up::Operator;
+use super::watch::{Progress, Watcher};
 use crate::port::{Cloud, When};
 
 /// The object.
@@ -34,9 +36,106 @@ pub struct Holder {
 
 /// The lock, held.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub etag: String,
-    pub holder: Holder,
+struct Held {
+    etag: String,
+    holder: Holder,
+}
+
+/// The lock as one run has it: taken once its bucket is there, kept while the run works, and given back.
+pub(super) struct Lock<'a> {
+    cloud: &'a dyn Cloud,
+    bucket: &'a str,
+    operator: &'a Operator,
+    take_over: bool,
+    held: Mutex<Option<Held>>,
+    lost: AtomicBool,
+}
+
+impl<'a> Lock<'a> {
+    /// Returns a lock that is not taken yet; with `take_over` a stale one may be.
+    pub fn new(
+        cloud: &'a dyn Cloud,
+        bucket: &'a str,
+        operator: &'a Operator,
+        take_over: bool,
+    ) -> Self {
+        let (held, lost) = (Mutex::default(), AtomicBool::new(false));
+        Self { cloud, bucket, operator, take_over, held, lost }
+    }
+
+    /// Takes it, unless this run has it already.
+    ///
+    /// # Errors
+    /// The cloud's; somebody else has it.
+    pub async fn take(&self) -> Result<(), Error> {
+        let mut held = self.held.lock().await;
+        if held.is_none() {
+            *held = Some(take(self.cloud, self.bucket, self.operator, self.take_over).await?);
+        }
+        Ok(())
+    }
+
+    /// Returns a watcher that also stops the work once the lock is lost.
+    pub fn guard<'w>(&'w self, inner: &'w dyn Watcher) -> Guarded<'w> {
+        Guarded { inner, lost: &self.lost }
+    }
+
+    /// Works, and gives signs of life while the lock is held; the work itself may take it.
+    ///
+    /// # Errors
+    /// The work's; the lock was lost to somebody else, whatever became of the work.
+    pub async fn during<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let mut work = std::pin::pin!(work);
+        let done = loop {
+            tokio::select! {
+                done = &mut work => break done,
+                () = tokio::time::sleep(RENEWED_EVERY) => self.give_sign().await,
+            }
+        };
+        if self.lost.load(Ordering::Relaxed) { Err(Error::LostLock) } else { done }
+    }
+
+    async fn give_sign(&self) {
+        // The work may be taking the lock right now.
+        let Ok(mut held) = self.held.try_lock() else { return };
+        if let Some(held) = held.as_mut()
+            && !renew(self.cloud, self.bucket, held, (self.operator.clock)()).await
+        {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives it back, if this run has it.
+    ///
+    /// # Errors
+    /// The cloud's.
+    pub async fn give_back(self) -> Result<(), Error> {
+        let lost = self.lost.into_inner();
+        let Some(held) = self.held.into_inner().filter(|_| !lost) else { return Ok(()) };
+        match self.cloud.delete(self.bucket, KEY, When::Is(held.etag)).await {
+            Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Begins nothing new once the lock is lost.
+pub(super) struct Guarded<'a> {
+    inner: &'a dyn Watcher,
+    lost: &'a AtomicBool,
+}
+
+impl Watcher for Guarded<'_> {
+    fn on(&self, progress: Progress) {
+        self.inner.on(progress);
+    }
+
+    fn stopping(&self) -> bool {
+        self.lost.load(Ordering::Relaxed) || self.inner.stopping()
+    }
 }
 
 fn read(bytes: &[u8]) -> Option<Holder> {
@@ -44,7 +143,7 @@ fn read(bytes: &[u8]) -> Option<Holder> {
 }
 
 /// Takes the lock, or says who has it. With `take_over` a stale one is taken.
-pub(super) async fn take(
+async fn take(
     cloud: &dyn Cloud,
     bucket: &str,
     operator: &Operator,
@@ -110,39 +209,4 @@ async fn renew(cloud: &dyn Cloud, bucket: &str, held: &mut Held, now: u64) -> bo
         Err(_) => {}
     }
     true
-}
-
-/// Works while the lock is held, once it is taken, and gives signs of life. When the lock is lost, `lost`
-/// is set, and the work is to begin nothing new.
-pub(super) async fn renewed<T>(
-    cloud: &dyn Cloud,
-    bucket: &str,
-    held: &tokio::sync::Mutex<Option<Held>>,
-    operator: &Operator,
-    lost: &AtomicBool,
-    work: impl Future<Output = T>,
-) -> T {
-    let mut work = std::pin::pin!(work);
-    loop {
-        tokio::select! {
-            done = &mut work => return done,
-            () = tokio::time::sleep(RENEWED_EVERY) => {
-                // The work itself may be taking the lock right now.
-                let Ok(mut held) = held.try_lock() else { continue };
-                if let Some(held) = held.as_mut()
-                    && !renew(cloud, bucket, held, (operator.clock)()).await
-                {
-                    lost.store(true, Ordering::Relaxed);
-                }
-            }
-        }
-    }
-}
-
-/// Gives the lock back, if it is still ours.
-pub(super) async fn give_back(cloud: &dyn Cloud, bucket: &str, held: Held) -> Result<(), Error> {
-    match cloud.delete(bucket, KEY, When::Is(held.etag)).await {
-        Err(error) if !error.is_conflict() && !error.is_not_found() => Err(error.into()),
-        _ => Ok(()),
-    }
 }

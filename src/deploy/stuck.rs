@@ -4,15 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::error::{Error, RootCause};
-use super::hold;
+use super::hold::Lock;
 use super::plan::Plan;
 use super::stacks::{STATE, Stacks};
 use super::steps::{Ended, Steps};
 use super::tree::{ClusterFacts, Tree, TreeError};
-use super::up::{Guarded, Operator};
+use super::up::Operator;
 use super::watch::Watcher;
 use crate::cloudformation::{HOLDS_DATA, Resource, Template};
 use crate::port::{Cloud, Event, Stack, StackResource};
@@ -220,11 +219,10 @@ pub async fn free(
         s.tags.get("kaws/stack").is_some_and(|short| short == STATE)
             && (s.status.is_updatable() || s.status.as_str().starts_with("UPDATE_"))
     });
-    let held = if bucket {
-        Some(hold::take(cloud, &facts.bucket, operator, options.take_over).await?)
-    } else {
-        None
-    };
+    let lock = Lock::new(cloud, &facts.bucket, operator, options.take_over);
+    if bucket {
+        lock.take().await?;
+    }
     let mut steps = Steps::default();
     for one in all {
         steps.add(&format!("stack:{}", one.stack));
@@ -235,20 +233,14 @@ pub async fn free(
             steps.before(&format!("stack:{}", one.stack), &format!("stack:{producer}"));
         }
     }
-    let (held, lost) = (tokio::sync::Mutex::new(held), AtomicBool::new(false));
-    let guarded = Guarded { inner: watcher, lost: &lost };
+    let guarded = lock.guard(watcher);
     let work = steps.run(8, &guarded, async |step: String| {
         let short = step.trim_start_matches("stack:");
         let one = all.iter().find(|s| s.stack == short).expect("the steps are made of them");
         stacks.free(one, &options.leave).await
     });
-    let ended = hold::renewed(cloud, &facts.bucket, &held, operator, &lost, work).await;
-    if lost.load(Ordering::Relaxed) {
-        return Err(Error::LostLock);
-    }
-    if let Some(held) = held.into_inner() {
-        hold::give_back(cloud, &facts.bucket, held).await?;
-    }
+    let ended = lock.during(work).await;
+    lock.give_back().await?;
     ended
 }
 

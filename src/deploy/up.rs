@@ -1,12 +1,11 @@
 //! `up`: the steps of a deployment, from the plan that was confirmed to what is remembered of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::assets;
 use super::error::Error;
-use super::hold::{self, Held, Holder};
+use super::hold::{Holder, Lock};
 use super::plan::{Deployed, Plan, StackAction};
 use super::record::{self, Deployment, Record};
 use super::stacks::{STATE, Stacks};
@@ -109,21 +108,12 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
         ),
     };
     let steps = steps(up.tree, up.plan, up.deployed)?;
-    let held: tokio::sync::Mutex<Option<Held>> = tokio::sync::Mutex::new(None);
-    let hold = async || -> Result<(), Error> {
-        let mut held = held.lock().await;
-        if held.is_none() {
-            let taken = hold::take(up.cloud, bucket, operator, options.take_over).await?;
-            *held = Some(taken);
-        }
-        Ok(())
-    };
+    let lock = Lock::new(up.cloud, bucket, operator, options.take_over);
     // The lock lies in the bucket: where that is not there yet, the step that makes it takes the lock.
     if up.deployed.stacks.contains_key(STATE) {
-        hold().await?;
+        lock.take().await?;
     }
-    let lost = AtomicBool::new(false);
-    let watcher = Guarded { inner: up.watcher, lost: &lost };
+    let watcher = lock.guard(up.watcher);
     let work = async {
         // Somebody may have deployed between the plan and the lock.
         let now = (up.again)().await?;
@@ -134,7 +124,7 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
             .run(options.at_most, &watcher, async |step: String| {
                 let done = one(&up, &stacks, &step, (operator.clock)()).await?;
                 if step == format!("stack:{STATE}") {
-                    hold().await?;
+                    lock.take().await?;
                 }
                 Ok(done)
             })
@@ -144,30 +134,9 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
         }
         Ok(ended)
     };
-    let ended = hold::renewed(up.cloud, bucket, &held, operator, &lost, work).await;
-    if lost.load(Ordering::Relaxed) {
-        return Err(Error::LostLock);
-    }
-    if let Some(held) = held.into_inner() {
-        hold::give_back(up.cloud, bucket, held).await?;
-    }
+    let ended = lock.during(work).await;
+    lock.give_back().await?;
     ended
-}
-
-/// Begins nothing new once the lock is lost.
-pub(super) struct Guarded<'a> {
-    pub inner: &'a dyn Watcher,
-    pub lost: &'a AtomicBool,
-}
-
-impl Watcher for Guarded<'_> {
-    fn on(&self, progress: super::watch::Progress) {
-        self.inner.on(progress);
-    }
-
-    fn stopping(&self) -> bool {
-        self.lost.load(Ordering::Relaxed) || self.inner.stopping()
-    }
 }
 
 /// Deploys the stack that holds the bucket, and nothing else: what a secret needs that is set first.
