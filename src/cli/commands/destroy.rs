@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::{Exit, asked, only_file};
-use crate::cli::deploying::{Live, Purpose, Session, fail, operator, runtime};
-use crate::cli::report::{say, say_error};
+use crate::cli::deploying::{Live, Purpose, Session, fail, operator, runtime, said_failures};
+use crate::cli::report::say;
 use crate::cli::{Common, DestroyArguments, Output};
-use crate::deploy::{
-    DestroyOptions, DestroyPlan, Error, Watcher as _, destroy, plan_destroy, settle,
-};
+use crate::deploy::{DestroyOptions, DestroyPlan, Error, destroy, plan_destroy, settle};
 
 /// Destroys the cluster.
 pub(super) fn run(common: &Common, arguments: &DestroyArguments) -> Exit {
@@ -53,18 +51,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     let ended = destroy(&*session.cloud, cluster, &plan, &options, &*live, &operator()).await;
     let ended = ended.map_err(|e| fail(&e))?;
     live.finish();
-    let mut exit = Exit::Done;
-    for (_, error) in &ended.failed {
-        say("");
-        exit = exit.worse(fail(error));
-    }
-    if ended.stopped && live.stopping() {
-        say_error("interrupted; kaws destroy goes on from here");
-        return Err(Exit::Interrupted);
-    }
-    if exit != Exit::Done {
-        return Err(exit);
-    }
+    said_failures(&ended, &live, "kaws destroy", fail)?;
     match common.output {
         Output::Json => say(&json!({"done": true, "kept": plan.kept}).to_string()),
         Output::Text => {

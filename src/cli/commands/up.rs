@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Live, Purpose, Session, fail, free_stuck, operator, plan_text, reasons, runtime, say_root_cause,
+    Live, Purpose, Session, fail, free_stuck, operator, plan_text, reasons, runtime, said_failures,
+    say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
 use crate::deploy::plan::{Deployed, Plan};
-use crate::deploy::{Ended, Error, Up, UpOptions, Watcher, clear, settle, up};
+use crate::deploy::{Ended, Error, Up, UpOptions, clear, settle, up};
 use crate::emit;
 use crate::finding::Finding;
 use crate::port::Fault;
@@ -250,26 +251,17 @@ fn report(
             .collect();
         say(&json!({"done": false, "failed": failed, "notRun": ended.not_run}).to_string());
     }
-    let mut exit = Exit::Done;
-    for (_, error) in &ended.failed {
-        say("");
-        exit = exit.worse(match error {
-            Error::Stack(cause) => {
-                say_root_cause(cause, &reasons(session, plan, cause));
-                Exit::Aws
-            }
-            Error::Invalid { stack, faults } => fail(&Error::Invalid {
-                stack: stack.clone(),
-                faults: faults.iter().map(|fault| owned(session, stack, fault)).collect(),
-            }),
-            error => fail(error),
-        });
-    }
-    if ended.stopped && live.stopping() {
-        say_error("interrupted; kaws up goes on from here");
-        return Err(Exit::Interrupted);
-    }
-    Err(exit)
+    said_failures(ended, live, "kaws up", |error| match error {
+        Error::Stack(cause) => {
+            say_root_cause(cause, &reasons(session, plan, cause));
+            Exit::Aws
+        }
+        Error::Invalid { stack, faults } => fail(&Error::Invalid {
+            stack: stack.clone(),
+            faults: faults.iter().map(|fault| owned(session, stack, fault)).collect(),
+        }),
+        error => fail(error),
+    })
 }
 
 /// Says whose the resource is.

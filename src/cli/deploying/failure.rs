@@ -3,15 +3,38 @@
 
 use std::collections::BTreeSet;
 
-use super::Session;
-use crate::cli::report::say_line;
+use super::{Live, Session};
+use crate::cli::exit::Exit;
+use crate::cli::report::{say, say_error, say_line};
 use crate::deploy::plan::Plan;
-use crate::deploy::{Report, RootCause};
+use crate::deploy::{Ended, Error, Report, RootCause, Watcher as _};
 
 /// So many different things that machines say are shown.
 const SAYINGS: usize = 2;
 /// So many lines of a unit's journal.
 const LINES: usize = 8;
+
+/// Says with `each` what failed, or that it was interrupted and `command` goes on with it.
+///
+/// # Errors
+/// The gravest of it.
+pub(in crate::cli) fn said_failures(
+    ended: &Ended,
+    live: &Live,
+    command: &str,
+    each: impl Fn(&Error) -> Exit,
+) -> Result<(), Exit> {
+    let mut exit = Exit::Done;
+    for (_, error) in &ended.failed {
+        say("");
+        exit = exit.worse(each(error));
+    }
+    if ended.stopped && live.stopping() {
+        say_error(&format!("interrupted; {command} goes on from here"));
+        return Err(Exit::Interrupted);
+    }
+    if exit == Exit::Done { Ok(()) } else { Err(exit) }
+}
 
 /// Something that counts, and where it is written.
 pub(in crate::cli) struct Reason {

@@ -9,7 +9,7 @@ mod session;
 mod stuck;
 
 pub(super) use cloud::{CloudArguments, connect};
-pub(super) use failure::{reasons, say_root_cause};
+pub(super) use failure::{reasons, said_failures, say_root_cause};
 use live::nanoseconds;
 pub(super) use live::{Live, clock, stamp};
 pub(super) use plan_text::{plan_against, plan_text};

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Live, Session, fail, operator};
+use super::{Live, Session, fail, operator, said_failures};
 use crate::cli::commands::asked;
 use crate::cli::exit::Exit;
-use crate::cli::report::{say, say_error};
+use crate::cli::report::say;
 use crate::cli::{Common, Output, UpArguments};
-use crate::deploy::{Error, FreeOptions, Stuck, Watcher as _, WayOut, free, stuck};
+use crate::deploy::{Error, FreeOptions, Stuck, WayOut, free, stuck};
 use crate::port::Stack;
 
 /// Frees what is stuck, once that was confirmed; returns the stacks that are gone now.
@@ -51,18 +51,7 @@ pub(in crate::cli) async fn free_stuck(
         free(&*session.cloud, &session.tree.cluster, &all, &options, &**live, &operator()).await;
     let ended = ended.map_err(|error| fail(&error))?;
     live.finish();
-    let mut exit = Exit::Done;
-    for (_, error) in &ended.failed {
-        say("");
-        exit = exit.worse(fail(error));
-    }
-    if live.stopping() {
-        say_error("interrupted; kaws up goes on from here");
-        return Err(Exit::Interrupted);
-    }
-    if exit != Exit::Done {
-        return Err(exit);
-    }
+    said_failures(&ended, live, "kaws up", fail)?;
     if common.output == Output::Text {
         say("");
     }
