@@ -14,14 +14,6 @@ pub enum Error {
     /// The tree cannot be deployed.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A stack is in a state that kaws does not know.
-    #[error("{stack} is in the state {status}")]
-    State {
-        /// The stack.
-        stack: String,
-        /// Its status.
-        status: String,
-    },
     /// Stacks are in states that no change set can start from.
     #[error("{}", .0.iter().map(super::stuck::Stuck::title).collect::<Vec<_>>().join("; "))]
     Stuck(Vec<super::stuck::Stuck>),

@@ -4,7 +4,6 @@
 //! Not here: what runs in the cluster, which only its API server knows.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ use super::reports::{Report, all};
 use super::stacks::STATE;
 use super::stuck::{Stuck, stuck};
 use super::tree::Tree;
-use crate::port::{Cloud, CloudError, Drift, Stack};
+use crate::port::{Cloud, CloudError, Drift, Stack, Status};
 
 /// Where snapshots of etcd lie.
 pub const BACKUPS: &str = "backups/etcd/";
@@ -75,7 +74,7 @@ pub struct StackHealth {
     /// Its name in the cluster.
     pub stack: String,
     /// Its status.
-    pub status: String,
+    pub status: Status,
     /// Whether it is still rendered.
     pub rendered: bool,
     /// What keeps it from being changed.
@@ -135,17 +134,13 @@ async fn of_stacks(
     tree: &Tree,
     stacks: &[Stack],
 ) -> Result<Vec<StackHealth>, Error> {
-    let mut stuck = match stuck(cloud, stacks).await {
-        // Its status says it: the others are worth showing all the same.
-        Err(Error::State { .. }) => Vec::new(),
-        other => other?,
-    };
+    let mut stuck = stuck(cloud, stacks).await?;
     let one = |stack: &Stack| {
         let short = stack.tags.get("kaws/stack")?.clone();
         let at = stuck.iter().position(|s| s.stack == short);
         Some(StackHealth {
             rendered: tree.stacks.contains_key(&short),
-            status: stack.status.to_string(),
+            status: stack.status.clone(),
             stuck: at.map(|at| stuck.remove(at)),
             stack: short,
             drift: None,
@@ -187,7 +182,6 @@ fn former(last: &Deployment) -> Option<Tree> {
     let manifest = last.files.get("manifest.yaml")?;
     let mut files = last.files.clone();
     files.remove("manifest.yaml");
-    let files = files.into_iter().map(|(path, bytes)| (path, Arc::clone(&bytes))).collect();
     Tree::read(&String::from_utf8_lossy(manifest), files).ok()
 }
 

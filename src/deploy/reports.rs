@@ -1,4 +1,4 @@
-//! What machines say of themselves when they do not come up: small objects in the state bucket.
+//! What machines say of themselves, whether they come up or not: small objects in the state bucket.
 //!
 //! Not here: who writes them, which is the program on each machine (`plugins/node-bundle`).
 

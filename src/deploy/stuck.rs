@@ -50,16 +50,18 @@ pub enum WayOut {
     ContinueRollback,
     /// It is deleted once more.
     DeleteAgain,
+    /// Its state is one that kaws knows no way out of.
+    ByHand,
 }
 
 impl WayOut {
-    fn of(status: &str) -> Option<Self> {
-        Some(match status {
+    fn of(status: &str) -> Self {
+        match status {
             "UPDATE_FAILED" => Self::RollBack,
             "UPDATE_ROLLBACK_FAILED" => Self::ContinueRollback,
             "DELETE_FAILED" => Self::DeleteAgain,
-            _ => return None,
-        })
+            _ => Self::ByHand,
+        }
     }
 }
 
@@ -71,14 +73,22 @@ impl Stuck {
             WayOut::RollBack => "an update failed, and was kept as it was",
             WayOut::ContinueRollback => "an update failed, and so did its rollback",
             WayOut::DeleteAgain => "it could not be deleted as a whole",
+            WayOut::ByHand => "kaws does not know the state that it is in",
         };
         format!("{} is stuck: {what} ({})", self.stack, self.status)
+    }
+
+    /// Returns whether kaws can get it out: not where others live on it, or its state is not known.
+    #[must_use]
+    pub fn can_be_freed(&self) -> bool {
+        self.used_by.is_empty() && self.way_out != WayOut::ByHand
     }
 
     /// Returns its resources that can be left as they are, by `stack/LogicalId`.
     #[must_use]
     pub fn can_be_left(&self) -> BTreeSet<String> {
-        let all = self.failed.iter().filter(|_| self.way_out != WayOut::RollBack);
+        let goes_on = matches!(self.way_out, WayOut::ContinueRollback | WayOut::DeleteAgain);
+        let all = self.failed.iter().filter(|_| goes_on);
         all.map(|event| format!("{}/{}", self.stack, event.resource)).collect()
     }
 }
@@ -86,7 +96,7 @@ impl Stuck {
 /// Returns those of a cluster's stacks that are stuck.
 ///
 /// # Errors
-/// The cloud's; a state that kaws knows no way out of.
+/// The cloud's.
 pub async fn stuck(cloud: &dyn Cloud, stacks: &[Stack]) -> Result<Vec<Stuck>, Error> {
     let mut all = Vec::new();
     for stack in stacks {
@@ -99,10 +109,7 @@ pub async fn stuck(cloud: &dyn Cloud, stacks: &[Stack]) -> Result<Vec<Stuck>, Er
         {
             continue;
         }
-        let Some(way_out) = WayOut::of(status.as_str()) else {
-            let (stack, status) = (short.clone(), status.to_string());
-            return Err(Error::State { stack, status });
-        };
+        let way_out = WayOut::of(status.as_str());
         let resources = cloud.resources(&stack.name).await?;
         let (mut loses, mut used_by, mut after) = (Vec::new(), Vec::new(), BTreeSet::new());
         if way_out == WayOut::DeleteAgain {
@@ -190,7 +197,8 @@ pub struct FreeOptions {
 /// Gets stacks out of where they are stuck, side by side.
 ///
 /// # Errors
-/// Whatever keeps it from being begun; what goes wrong with one stack is in what is returned.
+/// Whatever keeps it from being begun, one that cannot be freed among it; what goes wrong with one stack is in
+/// what is returned.
 pub async fn free(
     cloud: &dyn Cloud,
     facts: &ClusterFacts,
@@ -199,6 +207,9 @@ pub async fn free(
     watcher: &dyn Watcher,
     operator: &Operator,
 ) -> Result<Ended, Error> {
+    if !all.iter().all(Stuck::can_be_freed) {
+        return Err(Error::Stuck(all.to_vec()));
+    }
     let can: BTreeSet<String> = all.iter().flat_map(Stuck::can_be_left).collect();
     if let Some(name) = options.leave.difference(&can).next() {
         return Err(Error::NothingToLeave { name: name.clone(), can });

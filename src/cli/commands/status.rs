@@ -9,8 +9,7 @@ use super::{Exit, only_file};
 use crate::cli::deploying::{CloudArguments, Purpose, Session, clock, fail, runtime};
 use crate::cli::report::say;
 use crate::cli::{Common, Output};
-use crate::deploy::{BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, health};
-use crate::port::Status;
+use crate::deploy::{BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, WayOut, health};
 
 /// A certificate of whose life less than one part of so many is left needs somebody.
 const PARTS: i64 = 4;
@@ -94,9 +93,9 @@ fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
 /// What a stack needs.
 fn of_stack(stack: &StackHealth) -> Option<String> {
     let name = &stack.stack;
-    let never = ["CREATE_FAILED", "ROLLBACK_COMPLETE", "ROLLBACK_FAILED"];
     if let Some(stuck) = &stack.stuck {
         let what = match (stuck.used_by.is_empty(), stuck.loses.is_empty()) {
+            _ if stuck.way_out == WayOut::ByHand => "bring it out of there in CloudFormation",
             (false, _) => "others live on it, so kaws up does not delete it",
             (true, false) => "kaws up deletes it where --allow-data-loss names what it holds",
             (true, true) => "kaws up gets it out of there first",
@@ -106,12 +105,8 @@ fn of_stack(stack: &StackHealth) -> Option<String> {
     if !stack.rendered {
         return Some(format!("{name} is no longer rendered: kaws up --remove {name}"));
     }
-    if never.contains(&stack.status.as_str()) {
-        return Some(format!("{name} never came to be: kaws up makes it anew"));
-    }
-    let status = Status::new(stack.status.as_str());
-    let known = status.is_updatable() || status.is_in_progress() || status.is_empty_stack();
-    (!known).then(|| format!("{name} is in the state {status}, which kaws does not know"))
+    let never_came = stack.status.never_came();
+    never_came.then(|| format!("{name} never came to be: kaws up makes it anew"))
 }
 
 /// How old the newest snapshot is, in seconds; its name begins with when it was made.

@@ -12,7 +12,7 @@ use crate::cli::commands::{options, rendered};
 use crate::cli::exit::Exit;
 use crate::cli::report::{say_error, say_findings, say_line};
 use crate::deploy::plan::{Deployed, Plan, Wanted, deployed, plan};
-use crate::deploy::{Error, Operator, Record, Source, Tree};
+use crate::deploy::{Error, Operator, Record, Source, Tree, WayOut};
 use crate::finding::{Finding, Findings};
 use crate::port::{Cloud, Event, Identity};
 use crate::run::Run;
@@ -250,7 +250,7 @@ pub(in crate::cli) fn fail(error: &Error) -> Exit {
         Error::NothingToRemove(_) => "deploy/nothing-to-remove",
         Error::Leftovers(_) => "deploy/leftovers",
         Error::NoValue { .. } => "deploy/no-value",
-        Error::State { .. } | Error::Stuck(_) => "deploy/stack-state",
+        Error::Stuck(_) => "deploy/stack-state",
         Error::NothingToLeave { .. } => "deploy/nothing-to-leave",
         Error::Overtaken => "deploy/overtaken",
         Error::LostLock => "deploy/lost-lock",
@@ -336,7 +336,7 @@ fn advice(error: &Error) -> Vec<String> {
         Error::StillUsed { consumer, .. } => {
             one(format!("it is no longer rendered: kaws up --remove {consumer}"))
         }
-        Error::State { .. } => {
+        Error::Stuck(all) if all.iter().any(|stuck| stuck.way_out == WayOut::ByHand) => {
             one("bring it out of this state in CloudFormation, then run this again".to_owned())
         }
         Error::Stuck(all) if all.iter().any(|stuck| !stuck.used_by.is_empty()) => one(

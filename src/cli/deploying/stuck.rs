@@ -29,8 +29,8 @@ pub(in crate::cli) async fn free_stuck(
             None => Ok(BTreeSet::new()),
         };
     }
-    // What cannot be deleted because others live on it is for people to decide.
-    if all.iter().any(|stuck| !stuck.used_by.is_empty()) {
+    // What others live on, and what is in a state that nobody described, is for people to decide.
+    if !all.iter().all(Stuck::can_be_freed) {
         return Err(fail(&Error::Stuck(all)));
     }
     lost(&all, &leave, arguments)?;
@@ -78,6 +78,7 @@ fn text(all: &[Stuck], leave: &BTreeSet<String>) -> String {
             WayOut::RollBack => "it is rolled back (RollbackStack)",
             WayOut::ContinueRollback => "its rollback goes on (ContinueUpdateRollback)",
             WayOut::DeleteAgain => "it is deleted once more (DeleteStack)",
+            WayOut::ByHand => "somebody brings it out of this state",
         };
         out.push(stuck.title());
         for event in &stuck.failed {
