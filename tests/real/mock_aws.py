@@ -14,7 +14,8 @@ Paths of the tests, not of AWS:
 
     GET    /mock/calls     every call of AWS so far: [{service, action, parameters, time}]
     DELETE /mock/calls     forgets them
-    POST   /mock/faults    {action, code, status, count, message?}: so many next calls of the action fail
+    POST   /mock/faults    {action, code, status, count, message?, prefix?}: so many next calls of the action fail;
+                           with `prefix` those that list what begins with it
     POST   /mock/fail      {resource: "stack/LogicalId", reason, on?}: the next creation or update of the resource
                            fails; the stack is its name or its tag kaws/stack; `on` is create, update, delete,
                            rollback (of an update) or validation (of a change set)
@@ -2742,7 +2743,8 @@ class Front:
 
     def fail_if_asked(self, call: Call) -> None:
         for fault in self.world.faults:
-            if fault["action"] == call.action and fault["count"] > 0:
+            listed = call.parameters.get("prefix", "").startswith(fault.get("prefix", ""))
+            if fault["action"] == call.action and listed and fault["count"] > 0:
                 fault["count"] -= 1
                 message = fault.get("message", "Rate exceeded" if "Throttl" in fault["code"] else fault["code"])
                 raise AwsError(fault["code"], message, fault["status"])

@@ -125,6 +125,41 @@ fn a_kept_failure_is_rolled_back_first() {
 }
 
 #[test]
+fn where_something_is_replaced_a_failure_is_not_kept() {
+    // CloudFormation refuses to keep a failure of an update that replaces something.
+    let world = World::up();
+    world.folder.edit("nat: single", "nat: single\n  privateZone: {name: other.internal}");
+    world.folder.fine(&world.mock.0.address, &["render"]);
+    let arguments = ["up", "--yes", "--keep-failed"];
+    let output = world.folder.kaws(&world.mock.0.address, &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    let calls = world.mock.calls();
+    let kept = |short: &str| -> Vec<bool> {
+        let name = format!("mixed-{short}");
+        let sets = calls.iter().filter(|call| call.action == "CreateChangeSet");
+        let own = sets.filter(|set| set.parameters["StackName"] == *name);
+        own.map(|set| set.parameters["OnStackFailure"] == "DO_NOTHING").collect()
+    };
+    // The zone is made anew, and the old one goes last.
+    assert!(!kept("network")[0]);
+    assert_eq!(kept(&world.pool()), [true]);
+}
+
+#[test]
+fn what_machines_reported_and_could_not_be_read_is_no_silence() {
+    let world = World::up();
+    let pool = world.pool();
+    world.edit();
+    world.fail(&format!("{pool}/Group"), "update");
+    let denied = json!({"action": "ListObjectsV2", "code": "AccessDenied", "status": 403, "count": 50, "prefix": "reports/"});
+    world.mock.0.ask("POST", "/mock/faults", &denied);
+    let (code, said, _) = world.run(&["up", "--yes"]);
+    assert_eq!(code, 4, "{said}");
+    assert!(said.contains("update of it fails"), "{said}");
+    assert!(said.contains("What its machines reported could not be read"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_deleted_stays_where_it_is_named() {
     let world = World::up();
     let pool = world.pool();
@@ -179,6 +214,13 @@ fn what_was_changed_by_hand_is_told_with_its_owner() {
     assert!(said.contains("MaxSize                  3 → 7"), "{said}");
     assert!(asked.iter().all(|call| call == "DetectStackDrift"), "{asked:?}");
     assert!(asked.len() >= 6, "{asked:?}");
+    // Where it cannot be looked for, that is told in its place.
+    let denied =
+        json!({"action": "DetectStackDrift", "code": "AccessDenied", "status": 403, "count": 50});
+    world.mock.0.ask("POST", "/mock/faults", &denied);
+    let (code, said, _) = world.run(&["status", "--drift"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(&format!("{pool}: not all of it could be looked at")), "{said}");
 }
 
 #[test]
