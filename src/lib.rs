@@ -6,6 +6,8 @@ pub mod builtin;
 pub mod causes;
 pub mod cli;
 pub mod cloudformation;
+#[cfg(feature = "kubernetes")]
+pub mod cluster;
 pub mod config;
 pub mod deploy;
 pub mod edit;

@@ -79,6 +79,12 @@ impl Web for Http {
         self.send_with(request, &[]).await
     }
 
+    async fn resolve(&self, host: &str) -> Answer<Vec<std::net::IpAddr>> {
+        let failed = |e: std::io::Error| CloudError::new(host, ErrorKind::NotFound, e.to_string());
+        let found = tokio::net::lookup_host((host, 443)).await.map_err(failed)?;
+        Ok(found.map(|address| address.ip()).collect())
+    }
+
     async fn send_with(&self, request: &Request, headers: &[(&str, String)]) -> Answer<Response> {
         let again = if request.method == "GET" { &PAUSES[..] } else { &[] };
         for pause in again {

@@ -6,6 +6,7 @@
 mod drift;
 mod errors;
 mod leftovers;
+mod machines;
 mod objects;
 mod stacks;
 
@@ -19,8 +20,8 @@ use aws_config::{BehaviorVersion, Region, SdkConfig};
 use errors::failed;
 
 use crate::port::{
-    Answer, ChangeSet, ChangeSetRequest, Cloud, Drift, Event, Identity, Leftover, Object, Stack,
-    StackResource, When,
+    Answer, ChangeSet, ChangeSetRequest, Cloud, Drift, Event, Identity, Leftover, Object,
+    ScalingGroup, Stack, StackResource, When,
 };
 
 /// How often a call is tried.
@@ -44,7 +45,9 @@ pub struct OtherRegion(pub String);
 /// AWS.
 #[derive(Debug)]
 pub struct Aws {
+    balancing: aws_sdk_elasticloadbalancingv2::Client,
     cloudformation: aws_sdk_cloudformation::Client,
+    scaling: aws_sdk_autoscaling::Client,
     s3: aws_sdk_s3::Client,
     ssm: aws_sdk_ssm::Client,
     sts: aws_sdk_sts::Client,
@@ -91,7 +94,9 @@ impl Aws {
         // Names of buckets in the host's name are for AWS's own hosts.
         let s3 = aws_sdk_s3::config::Builder::from(config).force_path_style(endpoint.is_some());
         Self {
+            balancing: aws_sdk_elasticloadbalancingv2::Client::new(config),
             cloudformation: aws_sdk_cloudformation::Client::new(config),
+            scaling: aws_sdk_autoscaling::Client::new(config),
             s3: aws_sdk_s3::Client::from_conf(s3.build()),
             ssm: aws_sdk_ssm::Client::new(config),
             sts: aws_sdk_sts::Client::new(config),
@@ -187,6 +192,10 @@ impl Cloud for Aws {
         call.send().await.map(|_| ()).map_err(|e| failed("ContinueUpdateRollback", e))
     }
 
+    async fn set_policy(&self, stack: &str, policy: &str) -> Answer<()> {
+        stacks::set_policy(&self.cloudformation, stack, policy).await
+    }
+
     async fn protect(&self, stack: &str, on: bool) -> Answer<()> {
         let call = self.cloudformation.update_termination_protection();
         let said = call.stack_name(stack).enable_termination_protection(on).send().await;
@@ -217,6 +226,18 @@ impl Cloud for Aws {
                 error => Err(error),
             },
         }
+    }
+
+    async fn scaling_groups(&self, names: &[String]) -> Answer<Vec<ScalingGroup>> {
+        machines::groups(&self.scaling, names).await
+    }
+
+    async fn unhealthy_targets(&self, arn: &str) -> Answer<Vec<(String, String)>> {
+        machines::unhealthy_targets(&self.balancing, arn).await
+    }
+
+    async fn terminate(&self, machine: &str) -> Answer<()> {
+        machines::terminate(&self.scaling, machine).await
     }
 
     async fn leftovers(&self, cluster: &str) -> Answer<Vec<Leftover>> {

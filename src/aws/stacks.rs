@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::types::{
-    Capability, ChangeAction, ChangeSetStatus, ChangeSetType, EvaluationType, EventFilter,
-    EventType, ExecutionStatus, OnStackFailure, Parameter, Replacement as SdkReplacement,
-    ResourceChange, Tag,
+    Capability, ChangeAction, ChangeSetStatus, ChangeSetType, DeploymentMode, EvaluationType,
+    EventFilter, EventType, ExecutionStatus, OnStackFailure, Parameter,
+    Replacement as SdkReplacement, ResourceChange, Tag,
 };
 use aws_smithy_types::date_time::Format;
 
@@ -135,6 +135,18 @@ pub(super) async fn last_event(client: &Client, stack: &str) -> Answer<Option<St
     }
 }
 
+/// Sets a stack's policy, if it has another.
+pub(super) async fn set_policy(client: &Client, stack: &str, policy: &str) -> Answer<()> {
+    let said = client.get_stack_policy().stack_name(stack).send().await;
+    let there = said.map_err(|e| failed("GetStackPolicy", e))?.stack_policy_body;
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    if there.as_deref().and_then(read) == read(policy) {
+        return Ok(());
+    }
+    let said = client.set_stack_policy().stack_name(stack).stack_policy_body(policy).send().await;
+    said.map(|_| ()).map_err(|e| failed("SetStackPolicy", e))
+}
+
 /// Makes a change set and waits for it. One of the same name is what an interrupted run left.
 pub(super) async fn change_set(aws: &Aws, request: &ChangeSetRequest) -> Answer<Option<ChangeSet>> {
     if let Err(error) = create(aws, request).await {
@@ -162,7 +174,8 @@ async fn create(aws: &Aws, request: &ChangeSetRequest) -> Answer<()> {
         .capabilities(Capability::CapabilityIam)
         .capabilities(Capability::CapabilityNamedIam)
         .set_role_arn(request.role.clone())
-        .set_on_stack_failure(request.keep_failed.then_some(OnStackFailure::DoNothing));
+        .set_on_stack_failure(request.keep_failed.then_some(OnStackFailure::DoNothing))
+        .set_deployment_mode(request.revert_drift.then_some(DeploymentMode::RevertDrift));
     call = match &request.body {
         Body::Inline(text) => call.template_body(text),
         Body::Object(bucket, key) => call.template_url(url(aws, bucket, key)),

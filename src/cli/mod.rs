@@ -99,6 +99,11 @@ enum Command {
         after_help = "Examples:\n  kaws destroy\n  kaws destroy --remove-leftovers --allow-data-loss etcd"
     )]
     Destroy(DestroyArguments),
+    /// Check the running cluster: machines, nodes, the control plane, add-ons.
+    #[command(
+        after_help = "Examples:\n  kaws validate\n  kaws validate --wait 10m --count 3     until it holds three times in a row\n  kaws validate --output json            for whoever watches"
+    )]
+    Validate(ValidateArguments),
     /// How the deployed cluster is: stacks, machines, certificates, backups.
     #[command(
         after_help = "Examples:\n  kaws status\n  kaws status --drift                     what somebody changed by hand, too\n  kaws status --exit-code --output json   for whoever watches"
@@ -223,6 +228,12 @@ struct UpArguments {
     /// something is replaced go back as ever: CloudFormation cannot keep those.
     #[arg(long)]
     keep_failed: bool,
+    /// Do not wait until the checks of the cluster hold.
+    #[arg(long)]
+    no_validate: bool,
+    /// The kubeconfig with which the cluster is asked; by default a certificate from the state bucket.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
     /// Leave STACK/LOGICAL_ID as it is, which cannot be rolled back or deleted; repeatable.
     #[arg(long, value_name = "NAME")]
     leave: Vec<String>,
@@ -230,6 +241,24 @@ struct UpArguments {
     /// on the way back; repeatable.
     #[arg(long, value_name = "RESOURCE[=REASON]")]
     fail: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct ValidateArguments {
+    #[command(flatten)]
+    cluster: deploying::ClusterArguments,
+    /// Run the checks again until they hold, for so long at most: 10m.
+    #[arg(long, value_name = "DURATION")]
+    wait: Option<humantime::Duration>,
+    /// How often they must hold, one time after the other; with --wait.
+    #[arg(long, default_value_t = 1, requires = "wait", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+    /// How long to wait before they are run again.
+    #[arg(long, default_value = "10s", value_name = "DURATION")]
+    interval: humantime::Duration,
+    /// So many workers may be missing: that is a warning then.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    max_unready: usize,
 }
 
 #[derive(Debug, clap::Args)]

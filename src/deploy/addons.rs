@@ -21,6 +21,7 @@ use crate::value::sha256;
 const INDEX: &str = "addons/index";
 const OUTPUTS: &str = "addons/outputs";
 const PKI: &str = "addons/pki";
+const CHECKS: &str = "addons/checks";
 
 /// An add-on that is not what was deployed last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -104,6 +105,7 @@ pub(super) async fn publish(
     let pki: String =
         files.iter().map(|(name, file)| format!("{name}={}\n", file.object)).collect();
     put_if_other(cloud, bucket, PKI, pki).await?;
+    put_if_other(cloud, bucket, CHECKS, checks(tree)).await?;
     let count = lines.len();
     put_if_other(cloud, bucket, INDEX, lines.concat()).await?;
     Ok(match work.charts {
@@ -129,6 +131,29 @@ pub(super) async fn publish_outputs(
     }
     let text: String = named.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     put_if_other(cloud, &tree.cluster.bucket, OUTPUTS, text).await
+}
+
+/// What plugins' checks look at, for controllers to report: `object`, kind, namespace and name, or `service`, `-`,
+/// namespace and name.
+fn checks(tree: &Tree) -> String {
+    let mut lines = BTreeSet::new();
+    for check in tree.checks.values() {
+        let word = |form: &BTreeMap<String, serde_json::Value>, key: &str| {
+            form.get(key).and_then(|v| v.as_str()).unwrap_or_default().to_owned()
+        };
+        if let Some(form) = &check.object {
+            let (kind, name) = (word(form, "kind"), word(form, "name"));
+            lines.insert(format!("object\t{kind}\t{}\t{name}\n", word(form, "namespace")));
+        }
+        if let Some(form) = &check.service {
+            lines.insert(format!(
+                "service\t-\t{}\t{}\n",
+                word(form, "namespace"),
+                word(form, "name")
+            ));
+        }
+    }
+    lines.into_iter().collect()
 }
 
 async fn put_if_other(

@@ -19,6 +19,16 @@ use crate::port::{Cloud, CloudError, Drift, Stack, Status};
 /// Where snapshots of etcd lie.
 pub const BACKUPS: &str = "backups/etcd/";
 
+/// Returns when a snapshot was made, in seconds since 1970: `backups/etcd/2026-11-20T12-00-00Z-r48211.db` was at
+/// 12:00 UTC.
+#[must_use]
+pub fn snapshot_time(key: &str) -> Option<u64> {
+    let stamp = key.strip_prefix(BACKUPS)?.get(..20)?;
+    let (day, time) = stamp.split_once('T')?;
+    let time = humantime::parse_rfc3339(&format!("{day}T{}", time.replace('-', ":"))).ok()?;
+    time.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
 /// How a cluster is.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -177,8 +187,9 @@ fn said(last: &Deployment, tree: &Tree) -> Last {
     }
 }
 
-/// The tree that was deployed, if this release still reads it.
-fn former(last: &Deployment) -> Option<Tree> {
+/// Returns the tree that was deployed, if this release still reads it.
+#[must_use]
+pub fn former(last: &Deployment) -> Option<Tree> {
     let manifest = last.files.get("manifest.yaml")?;
     let mut files = last.files.clone();
     files.remove("manifest.yaml");
@@ -208,4 +219,14 @@ fn certificates(status: &PkiStatus, tree: &Tree) -> Vec<Validity> {
     let mut all: Vec<Validity> = minted.collect();
     all.sort_by(|a, b| (a.not_after, &a.name).cmp(&(b.not_after, &b.name)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_name_of_a_snapshot_says_when_it_was_made() {
+        let key = "backups/etcd/2026-11-20T12-00-00Z-r48211.db";
+        assert_eq!(super::snapshot_time(key), Some(1_795_176_000));
+        assert_eq!(super::snapshot_time("backups/etcd/x.db"), None);
+    }
 }

@@ -15,6 +15,7 @@ mod hold;
 mod pki;
 pub mod plan;
 mod record;
+mod reported;
 mod reports;
 mod requests;
 mod secrets;
@@ -23,16 +24,20 @@ mod steps;
 mod stuck;
 mod tree;
 mod up;
+mod validate;
 mod watch;
 
 pub use addons::AddonChange;
 pub use charts::chart_digest;
 pub use destroy::{DestroyOptions, DestroyPlan, Kept, destroy, plan_destroy};
 pub use error::{Error, RootCause};
-pub use health::{BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, health};
+pub use health::{
+    BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, former, health, snapshot_time,
+};
 pub use hold::{Holder, clear};
 pub use pki::{Access, MintError, PkiStatus, Row, Said, access, pki_status};
 pub use record::{Deployment, PluginRecord, Record, recorded};
+pub use reported::Reported;
 pub use reports::Report;
 pub use secrets::{list_secrets, remove_secret, set_secret};
 pub use stacks::settle;
@@ -40,4 +45,5 @@ pub use steps::{Ended, Steps};
 pub use stuck::{FreeOptions, Stuck, WayOut, free, stuck};
 pub use tree::{ClusterFacts, Issuer, Parameter, Source, Tree, TreeError, TreeStack};
 pub use up::{Operator, Up, UpOptions, up, up_state};
+pub use validate::{Asked, Checked, Verdict, validate};
 pub use watch::{Progress, Silent, StepState, Watcher};

@@ -2,6 +2,8 @@
 //!
 //! Not here: who writes them, which is the program on each machine (`plugins/node-bundle`).
 
+use std::collections::BTreeMap;
+
 use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +38,9 @@ pub struct Report {
     /// The unit's last lines in the journal.
     #[serde(default)]
     pub log: Vec<String>,
+    /// How each of its units is, once it has come up: `active`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, String>,
 }
 
 /// Returns the last report of each machine of a group, by its folder below `nodes/`; oldest first.

@@ -15,7 +15,7 @@ const WITHIN: u64 = 300;
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Outputs of stacks.
-type Outputs = BTreeMap<String, BTreeMap<String, String>>;
+pub(super) type Outputs = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Runs a step; on the local cloud there is nobody to ask.
 pub(super) async fn run(
@@ -69,7 +69,7 @@ pub(super) async fn run(
 }
 
 /// A value with the outputs that it names in their place.
-fn filled(value: &Value, outputs: &Outputs) -> Value {
+pub(super) fn filled(value: &Value, outputs: &Outputs) -> Value {
     let output = |name: &str| {
         let (stack, output) = name.trim().split_once('.')?;
         outputs.get(stack)?.get(output).cloned()
@@ -95,7 +95,7 @@ fn filled(value: &Value, outputs: &Outputs) -> Value {
 }
 
 /// `90s`, `5m`, `2h`, `1d` in seconds; the schema has checked the form.
-fn seconds(text: &str) -> u64 {
+pub(super) fn seconds(text: &str) -> u64 {
     let (number, unit) = text.split_at(text.len() - 1);
     let factor = match unit {
         "m" => 60,

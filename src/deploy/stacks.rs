@@ -270,6 +270,7 @@ impl Stacks<'_> {
             tags: stack.tags.clone(),
             role: self.role.map(str::to_owned),
             keep_failed: self.keep_failed && !self.replaces(&stack.short),
+            revert_drift: false,
         })
     }
 

@@ -47,6 +47,8 @@ pub struct Tree {
     pub secrets: Vec<String>,
     /// Steps of plugins.
     pub steps: BTreeMap<String, crate::model::Step>,
+    /// Checks of plugins.
+    pub checks: BTreeMap<String, crate::model::Check>,
     /// What its controllers apply, in order.
     pub addons: Vec<crate::pipeline::Addon>,
     /// What is minted for it.
@@ -143,6 +145,8 @@ struct Manifest {
     #[serde(default)]
     steps: BTreeMap<String, crate::model::Step>,
     #[serde(default)]
+    checks: BTreeMap<String, crate::model::Check>,
+    #[serde(default)]
     addons: Vec<crate::pipeline::Addon>,
     #[serde(default)]
     pki: crate::pki::Requests,
@@ -212,9 +216,9 @@ impl Tree {
             );
         }
         let digest = crate::value::sha256(manifest.as_bytes());
-        let Manifest { cluster, secrets, steps, addons, pki, modes, .. } =
+        let Manifest { cluster, secrets, steps, checks, addons, pki, modes, .. } =
             Manifest { stacks: BTreeMap::new(), ..read };
-        Ok(Self { cluster, stacks, secrets, steps, addons, pki, files, modes, digest })
+        Ok(Self { cluster, stacks, secrets, steps, checks, addons, pki, files, modes, digest })
     }
 
     /// Returns a tree of a cluster that has nothing.
@@ -225,6 +229,7 @@ impl Tree {
             stacks: BTreeMap::new(),
             secrets: Vec::new(),
             steps: BTreeMap::new(),
+            checks: BTreeMap::new(),
             addons: Vec::new(),
             pki: crate::pki::Requests::default(),
             files: BTreeMap::new(),

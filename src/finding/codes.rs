@@ -474,6 +474,60 @@ pub const CODES: &[Code] = &[
         "Words that begin with `$` are kaws's own, and this is none. Data with such keys stands in `$literal`.",
     ),
     code(
+        "validate/addons",
+        "An add-on cannot be applied. The report of the controllers says why; add-ons of later phases wait for it.",
+    ),
+    code(
+        "validate/api-server",
+        "One of the API server's own checks fails. It serves none until all of them hold.",
+    ),
+    code(
+        "validate/control-plane",
+        "A controller does not run all of the control plane, or a part of it is not ready.",
+    ),
+    code(
+        "validate/domain",
+        "The name under which people reach the API server does not resolve where this runs.",
+    ),
+    code("validate/http", "An address that a plugin says must answer does not."),
+    code(
+        "validate/machines",
+        "A group has fewer machines in service than it is to have. Auto Scaling says of each what it is; the machines' reports say why they did not come up.",
+    ),
+    code("validate/node", "A machine has not joined the cluster, or its node is not ready."),
+    code(
+        "validate/object",
+        "An object that a plugin says must be there is not, or does not meet its condition.",
+    ),
+    code(
+        "validate/outdated",
+        "Machines were made before the last change of what their group makes machines from. They are as they were until they are replaced.",
+    ),
+    code("validate/pod", "A pod without which the cluster does not work is not ready."),
+    code("validate/release", "A Helm release is not installed, or its last change failed."),
+    code("validate/service", "A service that must answer has no address that is ready."),
+    code(
+        "validate/skew",
+        "A kubelet is newer than its API server, or more than three minors older: Kubernetes supports neither.",
+    ),
+    code(
+        "validate/snapshot",
+        "The newest snapshot of etcd is more than three times as old as they are made. Without one there is nothing to restore.",
+    ),
+    code("validate/stack", "A stack is missing, failed, or is being changed."),
+    code(
+        "validate/target",
+        "A load balancer's target does not answer: nobody reaches it through the load balancer.",
+    ),
+    code(
+        "validate/unit",
+        "A unit that must run on every machine that has it does not, or the machine has not said how it is.",
+    ),
+    code(
+        "validate/unreachable",
+        "Neither does the API server answer from here, nor has a controller reported lately.",
+    ),
+    code(
         "yaml/ambiguous-number",
         "YAML 1.1 and 1.2 read this number differently (0644 is 420 or 644). Quotes make it text.",
     ),

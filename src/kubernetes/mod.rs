@@ -6,9 +6,11 @@
 
 mod configs;
 mod duration;
+mod metrics;
 
 pub use configs::{Fault, config_versions, faults, field_faults};
 pub use duration::seconds;
+pub use metrics::deprecated_apis;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

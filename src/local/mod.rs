@@ -24,7 +24,8 @@ use store::Store;
 use crate::cloudformation::{Change, Fate, Pseudo, Side, Template, changes};
 use crate::port::{
     Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drift, ErrorKind, Event,
-    Identity, Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
+    Identity, Leftover, Object, Replacement, ScalingGroup, SetChange, Stack, StackResource, Status,
+    When,
 };
 use crate::value::sha256;
 
@@ -394,6 +395,13 @@ impl Cloud for Local {
         self.go_back(stack, "ContinueUpdateRollback", &["UPDATE_ROLLBACK_FAILED"], skip)
     }
 
+    async fn set_policy(&self, stack: &str, policy: &str) -> Answer<()> {
+        let _held = self.store.hold()?;
+        let mut file = self.expect(stack, "SetStackPolicy")?;
+        file.policy = Some(policy.to_owned());
+        self.write(&file)
+    }
+
     async fn protect(&self, stack: &str, on: bool) -> Answer<()> {
         let _held = self.store.hold()?;
         let mut file = self.expect(stack, "UpdateTerminationProtection")?;
@@ -420,6 +428,19 @@ impl Cloud for Local {
     /// Every public parameter has a value here, made up from its name.
     async fn parameter(&self, name: &str) -> Answer<Option<String>> {
         Ok(Some(format!("ami-{}", &sha256(name.as_bytes())[..17])))
+    }
+
+    async fn scaling_groups(&self, _names: &[String]) -> Answer<Vec<ScalingGroup>> {
+        Ok(Vec::new())
+    }
+
+    async fn unhealthy_targets(&self, _arn: &str) -> Answer<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+
+    async fn terminate(&self, machine: &str) -> Answer<()> {
+        let text = format!("there is no machine {machine} on the local cloud");
+        refused("TerminateInstanceInAutoScalingGroup", text)
     }
 
     async fn leftovers(&self, _cluster: &str) -> Answer<Vec<Leftover>> {

@@ -15,6 +15,9 @@ pub(super) struct StackFile {
     pub status: Status,
     pub reason: Option<String>,
     pub protected: bool,
+    /// What updates may not do, as AWS writes policies.
+    #[serde(default)]
+    pub policy: Option<String>,
     /// What is deployed.
     pub deployed: Input,
     pub outputs: BTreeMap<String, String>,

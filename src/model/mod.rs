@@ -19,8 +19,8 @@ mod tree;
 
 pub use claim::{Claim, claim_at, split};
 pub use entities::{
-    Authority, Certificate, File, HostVolume as HostVolumeForm, Key, KeyKind, Kind, Pin, Release,
-    Rule, Step,
+    Authority, Certificate, Check, File, HostVolume as HostVolumeForm, Key, KeyKind, Kind, Pin,
+    Release, Rule, Step,
 };
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, PREFERRED, Preference};

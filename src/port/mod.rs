@@ -1,9 +1,15 @@
-//! The port to the cloud: what deploying asks of AWS, or of the cloud in a folder that stands in for it.
+//! The ports: what deploying asks of AWS, or of the cloud in a folder that stands in for it; of the cluster's
+//! API server; and of the web.
 //!
-//! Not here: any implementation (`aws`, `local`), and what is done with the answers (`deploy`).
+//! Not here: any implementation (`aws`, `local`, `cluster`, `web`), and what is done with the answers (`deploy`).
 
+mod cluster;
+mod machines;
 mod status;
 mod web;
+
+pub use cluster::{Cluster, DeprecatedApi, Eviction, Keeper, Node, Pod, Pods, Release};
+pub use machines::{Machine, ScalingGroup};
 
 pub use status::Status;
 pub use web::{Request, Response, Web};
@@ -187,6 +193,8 @@ pub struct ChangeSetRequest {
     pub role: Option<String>,
     /// Whether what failed stays as it is, to be looked at, in place of going back.
     pub keep_failed: bool,
+    /// Whether what somebody changed by hand is put back, whether or not the template changes it.
+    pub revert_drift: bool,
 }
 
 /// Whether a resource is replaced.
@@ -349,6 +357,9 @@ pub trait Cloud: fmt::Debug + Send + Sync {
         role: Option<&str>,
     ) -> Answer<()>;
 
+    /// Sets what updates of a stack may not do, as AWS writes policies; nothing is done where it is so already.
+    async fn set_policy(&self, stack: &str, policy: &str) -> Answer<()>;
+
     /// Sets whether a stack can be deleted.
     async fn protect(&self, stack: &str, on: bool) -> Answer<()>;
 
@@ -366,6 +377,15 @@ pub trait Cloud: fmt::Debug + Send + Sync {
 
     /// Returns a public parameter's value: what AWS publishes under `/aws/service/`.
     async fn parameter(&self, name: &str) -> Answer<Option<String>>;
+
+    /// Returns Auto Scaling groups with their machines, by the groups' names.
+    async fn scaling_groups(&self, names: &[String]) -> Answer<Vec<ScalingGroup>>;
+
+    /// Returns the targets of a target group that are not healthy, each with why.
+    async fn unhealthy_targets(&self, arn: &str) -> Answer<Vec<(String, String)>>;
+
+    /// Ends a machine; its group makes another in its place.
+    async fn terminate(&self, machine: &str) -> Answer<()>;
 
     /// Returns what the cluster itself made outside its stacks.
     async fn leftovers(&self, cluster: &str) -> Answer<Vec<Leftover>>;

@@ -40,6 +40,9 @@ pub trait Web: std::fmt::Debug + Send + Sync {
     /// Sends a request and returns the answer, whatever its status.
     async fn send(&self, request: &Request) -> Answer<Response>;
 
+    /// Returns the addresses of a host, as this machine resolves it.
+    async fn resolve(&self, host: &str) -> Answer<Vec<std::net::IpAddr>>;
+
     /// Sends a request with headers of its own.
     async fn send_with(&self, request: &Request, headers: &[(&str, String)]) -> Answer<Response>;
 }

@@ -27,9 +27,12 @@ const MAX_ALIASED: usize = 10_000;
 /// Syntax errors stop at the first; doubled keys, unknown tags and numbers that readers disagree about
 /// are all found.
 pub fn read(file: &Arc<SourceFile>) -> Result<Node, Findings> {
+    // Another crate may turn on the parser's feature that makes events of them.
+    let mut options = granit_parser::Options::default();
+    options.emit_comments = false;
     let mut reader = Reader {
         file,
-        parser: Parser::new_from_str(&file.text),
+        parser: Parser::new_from_str_with_options(&file.text, options),
         anchors: BTreeMap::new(),
         nodes: 0,
         aliased: 0,

@@ -16,8 +16,10 @@ use kaws::run::{Run, render_with};
 use kaws::value::{read, sha256};
 
 mod agree;
+mod api_server;
 mod aws;
 mod boots;
+mod checks;
 mod converges;
 mod kubernetes;
 mod machine;
@@ -30,6 +32,12 @@ const KAWS: &str = env!("CARGO_BIN_EXE_kaws");
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What `up` is told where no machine ever answers.
+fn unasked(arguments: &[&str]) -> &'static [&'static str] {
+    let up = arguments.first() == Some(&"up");
+    if up && !arguments.contains(&"--no-validate") { &["--no-validate"] } else { &[] }
 }
 
 /// Runs a program that must be there.

@@ -136,10 +136,11 @@ pub fn internet() -> &'static Internet {
 
 impl Internet {
     /// What a program needs to be in this internet.
-    pub fn environment(&self) -> [(&'static str, String); 2] {
+    pub fn environment(&self) -> [(&'static str, String); 3] {
         let authority = self.folder.path().join("ca.crt").display().to_string();
         [
             ("HTTPS_PROXY", format!("http://{}", self.listening.address)),
+            ("NO_PROXY", "127.0.0.1".to_owned()),
             ("SSL_CERT_FILE", authority),
         ]
     }
@@ -191,6 +192,7 @@ impl Folder {
         let mut command = Command::new(KAWS);
         command
             .args(arguments)
+            .args(crate::unasked(arguments))
             .current_dir(self.path())
             .env_clear()
             .env("AWS_ENDPOINT_URL", format!("http://{address}"))

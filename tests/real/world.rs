@@ -265,6 +265,7 @@ impl World {
         command
             .args(["netns", "exec", &self.network, KAWS])
             .args(arguments)
+            .args(crate::unasked(arguments))
             .current_dir(self.folder())
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")

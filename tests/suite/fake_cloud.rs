@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use kaws::cloudformation::{Action, Template};
 use kaws::port::{
     Answer, Body, ChangeSet, ChangeSetRequest, Cloud, CloudError, Drift, ErrorKind, Event,
-    Identity, Leftover, Object, Replacement, SetChange, Stack, StackResource, Status, When,
+    Identity, Leftover, Object, Replacement, ScalingGroup, SetChange, Stack, StackResource, Status,
+    When,
 };
 
 /// The cloud.
@@ -228,6 +229,23 @@ impl Cloud for FakeCloud {
 
     async fn parameter(&self, name: &str) -> Answer<Option<String>> {
         Ok(Some(format!("ami-{}", &kaws::value::sha256(name.as_bytes())[..17])))
+    }
+
+    async fn scaling_groups(&self, _names: &[String]) -> Answer<Vec<ScalingGroup>> {
+        Ok(Vec::new())
+    }
+
+    async fn unhealthy_targets(&self, _arn: &str) -> Answer<Vec<(String, String)>> {
+        Ok(Vec::new())
+    }
+
+    async fn terminate(&self, machine: &str) -> Answer<()> {
+        self.write(format!("terminate {machine}"));
+        Ok(())
+    }
+
+    async fn set_policy(&self, _stack: &str, _policy: &str) -> Answer<()> {
+        Ok(())
     }
 
     async fn leftovers(&self, _: &str) -> Answer<Vec<Leftover>> {

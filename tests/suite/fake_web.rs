@@ -37,6 +37,10 @@ impl Web for FakeWeb {
         self.send_with(request, &[]).await
     }
 
+    async fn resolve(&self, _host: &str) -> Answer<Vec<std::net::IpAddr>> {
+        Ok(Vec::new())
+    }
+
     async fn send_with(&self, request: &Request, headers: &[(&str, String)]) -> Answer<Response> {
         let headers: Vec<(String, String)> =
             headers.iter().map(|(n, v)| ((*n).to_owned(), v.clone())).collect();

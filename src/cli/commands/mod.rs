@@ -13,6 +13,7 @@ mod schema;
 mod secret;
 mod status;
 mod up;
+mod validate;
 
 use clap::CommandFactory as _;
 use serde_json::json;
@@ -38,6 +39,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Status { cloud, drift, exit_code } => {
             status::run(common, cloud, *drift, *exit_code)
         }
+        Command::Validate(arguments) => validate::run(common, arguments),
         Command::Destroy(arguments) => destroy::run(common, arguments),
         Command::Lock(arguments) => lock::run(common, arguments),
         Command::Secret(command) => secret::run(common, command),

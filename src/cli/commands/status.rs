@@ -9,7 +9,9 @@ use super::{Exit, only_file};
 use crate::cli::deploying::{CloudArguments, Purpose, Session, clock, fail, runtime};
 use crate::cli::report::say;
 use crate::cli::{Common, Output};
-use crate::deploy::{BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, WayOut, health};
+use crate::deploy::{
+    GroupHealth, Health, Last, StackHealth, Validity, WayOut, health, snapshot_time,
+};
 
 /// A certificate of whose life less than one part of so many is left needs somebody.
 const PARTS: i64 = 4;
@@ -111,16 +113,8 @@ fn of_stack(stack: &StackHealth) -> Option<String> {
 
 /// How old the newest snapshot is, in seconds; its name begins with when it was made.
 fn age(health: &Health, now: i64) -> Option<u64> {
-    let made = made(health.backup.as_deref()?)?;
+    let made = snapshot_time(health.backup.as_deref()?)?;
     Some(u64::try_from(now).ok()?.saturating_sub(made))
-}
-
-/// `backups/etcd/2026-11-20T12-00-00Z-r48211.db` was made at 12:00 UTC.
-fn made(key: &str) -> Option<u64> {
-    let stamp = key.strip_prefix(BACKUPS)?.get(..20)?;
-    let (day, time) = stamp.split_once('T')?;
-    let time = humantime::parse_rfc3339(&format!("{day}T{}", time.replace('-', ":"))).ok()?;
-    time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
 }
 
 fn text(session: &Session, health: &Health, needs: &[String], now: i64) -> Vec<String> {
@@ -242,15 +236,5 @@ fn closing(needs: &[String], out: &mut Vec<String>) {
     for need in needs {
         let wrapped = textwrap::wrap(need, textwrap::Options::new(76).subsequent_indent("  "));
         out.extend(wrapped.into_iter().map(|l| format!("  {l}")));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_name_of_a_snapshot_says_when_it_was_made() {
-        let key = "backups/etcd/2026-11-20T12-00-00Z-r48211.db";
-        assert_eq!(super::made(key), Some(1_795_176_000));
-        assert_eq!(super::made("backups/etcd/x.db"), None);
     }
 }

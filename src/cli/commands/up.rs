@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Live, Purpose, Session, fail, free_stuck, operator, plan_text, reasons, runtime, said_failures,
-    say_root_cause,
+    Live, Patience, Purpose, Reach, Session, Wait, checks, fail, free_stuck, operator, plan_text,
+    reasons, runtime, said_failures, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -61,8 +62,27 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     live.listen();
     let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;
     live.finish();
-    report(common, file, arguments, &session, &plan, &ended, &live)
+    report(common, file, arguments, &session, &plan, &ended, &live)?;
+    if arguments.no_validate || session.cloud.is_local() {
+        return Ok(());
+    }
+    holds(common, arguments, &session).await
 }
+
+/// Waits until what was deployed holds: each check says how long it may take.
+async fn holds(common: &Common, arguments: &UpArguments, session: &Session) -> Result<(), Exit> {
+    let reach = Reach::find(session, arguments.kubeconfig.as_ref()).await;
+    let patience = Patience { wait: Wait::AsTheySay, count: 1, interval: AGAIN, tolerated: 0 };
+    let seen = checks::run(common, session, &reach, patience).await?;
+    if common.output == Output::Text {
+        say("");
+    }
+    seen.show(common, session);
+    if seen.fails() { Err(Exit::Findings) } else { Ok(()) }
+}
+
+/// How long to wait before checks are run again.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// `--fail` belongs to the local cloud alone.
 fn faults(arguments: &UpArguments) -> Result<BTreeMap<String, String>, Exit> {

@@ -1,17 +1,21 @@
 //! What the commands that speak to a cloud share: which cloud, the tree and its plan, and what is shown
 //! while things go on.
 
+pub(super) mod checks;
 mod cloud;
 mod failure;
 mod live;
 mod plan_text;
+mod reach;
 mod session;
 mod stuck;
 
+pub(super) use checks::{Patience, Wait};
 pub(super) use cloud::{CloudArguments, connect};
 pub(super) use failure::{reasons, said_failures, say_root_cause};
 use live::nanoseconds;
 pub(super) use live::{Live, clock, stamp};
 pub(super) use plan_text::{plan_against, plan_text};
+pub(super) use reach::{ClusterArguments, Reach, own_kubeconfig};
 pub(super) use session::{Purpose, Session, fail, operator, runtime};
 pub(super) use stuck::free_stuck;

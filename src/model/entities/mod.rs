@@ -21,8 +21,7 @@ use identity::SecretName;
 pub use identity::{Authority, Certificate, Key, KeyKind};
 use machine::{DropIn, Unit};
 pub use machine::{File, HostVolume, Pin};
-use stage::Check;
-pub use stage::Step;
+pub use stage::{Check, Step};
 
 use crate::schema::{Schema, of};
 

@@ -43,6 +43,9 @@ pub struct Check {
     /// A Helm release that is deployed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
+    /// A service with addresses that are ready: namespace, name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<BTreeMap<String, Value>>,
     /// A systemd unit that runs on every node that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
