@@ -104,6 +104,11 @@ enum Command {
         after_help = "Examples:\n  kaws validate\n  kaws validate --wait 10m --count 3     until it holds three times in a row\n  kaws validate --output json            for whoever watches"
     )]
     Validate(ValidateArguments),
+    /// Replace machines without a change: drained first, a few at a time, while all checks hold.
+    #[command(
+        after_help = "Examples:\n  kaws roll pool-general\n  kaws roll --all --outdated        those of before the last change\n  kaws roll general --by-zone --batch 4\n  kaws roll --pause                 from another terminal; --resume goes on"
+    )]
+    Roll(RollArguments),
     /// How the deployed cluster is: stacks, machines, certificates, backups.
     #[command(
         after_help = "Examples:\n  kaws status\n  kaws status --drift                     what somebody changed by hand, too\n  kaws status --exit-code --output json   for whoever watches"
@@ -259,6 +264,51 @@ struct ValidateArguments {
     /// So many workers may be missing: that is a warning then.
     #[arg(long, default_value_t = 0, value_name = "N")]
     max_unready: usize,
+}
+
+#[derive(Debug, clap::Args)]
+struct RollArguments {
+    #[command(flatten)]
+    cluster: deploying::ClusterArguments,
+    /// The groups of machines: etcd, control-plane, a pool.
+    #[arg(value_name = "GROUP")]
+    groups: Vec<String>,
+    /// All groups: etcd first, then the control plane, then pools.
+    #[arg(long, conflicts_with = "groups")]
+    all: bool,
+    /// Only machines that were made before the last change of their group.
+    #[arg(long)]
+    outdated: bool,
+    /// How many machines of a pool may be missing; by default its `roll.batch`.
+    #[arg(long, value_name = "N")]
+    batch: Option<usize>,
+    /// Take machines of one zone at a time.
+    #[arg(long)]
+    by_zone: bool,
+    /// How long a machine may take until its pods have gone.
+    #[arg(long, default_value = "15m", value_name = "DURATION")]
+    drain_timeout: humantime::Duration,
+    /// How long a new machine may take until it is ready.
+    #[arg(long, default_value = "30m", value_name = "DURATION")]
+    ready_timeout: humantime::Duration,
+    /// Let pods go, too, that nobody makes anew.
+    #[arg(long)]
+    evict_unmanaged: bool,
+    /// Ask nothing.
+    #[arg(long)]
+    yes: bool,
+    /// Let the roll that is under way take no more machines.
+    #[arg(long, conflicts_with_all = ["resume", "forget", "groups", "all"])]
+    pause: bool,
+    /// Go on with the roll that was paused or interrupted.
+    #[arg(long, conflicts_with_all = ["forget", "groups", "all"])]
+    resume: bool,
+    /// Give up the roll that was paused or interrupted.
+    #[arg(long, conflicts_with_all = ["groups", "all"])]
+    forget: bool,
+    /// Take over a lock whose holder is gone.
+    #[arg(long)]
+    take_over: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -33,6 +33,8 @@ const PAGE: u32 = 500;
 /// The API server of a cluster.
 pub struct ApiServer {
     client: Client,
+    /// Asks once: what a budget refuses is answered like what a busy server cannot do now.
+    once: Client,
     address: String,
 }
 
@@ -62,8 +64,10 @@ impl ApiServer {
         config.read_timeout = Some(PATIENCE);
         config.reset_reader_on_write = true;
         let address = config.cluster_url.to_string();
-        let client = Client::try_from(config).map_err(|e| wrong(e.to_string()))?;
-        Ok(Self { client, address })
+        let client = Client::try_from(config.clone()).map_err(|e| wrong(e.to_string()))?;
+        config.default_retry = false;
+        let once = Client::try_from(config).map_err(|e| wrong(e.to_string()))?;
+        Ok(Self { client, once, address })
     }
 
     async fn text(&self, path: &str) -> Result<String, kube::Error> {
@@ -185,7 +189,7 @@ impl Cluster for ApiServer {
     }
 
     async fn evict(&self, pod: &Pod) -> Answer<Eviction> {
-        let api: Api<core::Pod> = Api::namespaced(self.client.clone(), &pod.namespace);
+        let api: Api<core::Pod> = Api::namespaced(self.once.clone(), &pod.namespace);
         match api.evict(&pod.name, &EvictParams::default()).await {
             Ok(_) => Ok(Eviction::Going),
             Err(kube::Error::Api(said)) if said.code == 404 => Ok(Eviction::Gone),

@@ -4,6 +4,8 @@ use super::plan::{StackAction, StackPlan};
 use crate::cloudformation::{Action, Fate, HOLDS_DATA};
 use crate::port::{ChangeSet, Replacement, SetChange};
 
+const GROUP: &str = "AWS::AutoScaling::AutoScalingGroup";
+
 /// Returns what a change set holds and the plan does not, a line each.
 pub(super) fn more_than(plan: Option<&StackPlan>, set: &ChangeSet) -> Vec<String> {
     set.changes.iter().filter_map(|change| more(plan, change)).collect()
@@ -33,11 +35,12 @@ fn more(plan: Option<&StackPlan>, change: &SetChange) -> Option<String> {
     let fate = planned.change.fate;
     let expected = planned.change.action == change.action
         || (planned.change.action == Action::Modify && change.action == Action::Add);
+    // CloudFormation says of every group whose machines are made from something else that it may be replaced; it is
+    // so only under AutoScalingReplacingUpdate, which the plan knows.
+    let stays = change.dynamic || change.kind == GROUP;
     let replaced = change.action == Action::Modify
         && (change.replacement == Replacement::Yes
-            || (change.replacement == Replacement::Conditional
-                && !change.dynamic
-                && fate != Fate::Rolls))
+            || (change.replacement == Replacement::Conditional && !stays))
         && !matches!(fate, Fate::Replaces | Fate::MayReplace);
     if expected && !replaced { None } else { said() }
 }

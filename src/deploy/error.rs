@@ -33,6 +33,76 @@ pub enum Error {
         /// What does.
         can: std::collections::BTreeSet<String>,
     },
+    /// Pods do not leave a node.
+    #[error("the pods of {node} have not all gone in time: {}", .pods.keys().cloned().collect::<Vec<_>>().join(", "))]
+    Drain {
+        /// The node.
+        node: String,
+        /// The pods, and what holds each.
+        pods: std::collections::BTreeMap<String, String>,
+    },
+    /// Pods would be gone for good.
+    #[error("nobody would make these pods of {node} anew: {}", .pods.join(", "))]
+    Unmanaged {
+        /// The node.
+        node: String,
+        /// The pods.
+        pods: Vec<String>,
+    },
+    /// Checks do not hold, so that no more machines are taken.
+    #[error("no machine is taken while checks do not hold: {}", .0.join(", "))]
+    Gate(Vec<String>),
+    /// A group does not come back to its strength.
+    #[error("{missing} of the machines of {group} are missing, and none has come for too long")]
+    NotWhole {
+        /// The group's folder.
+        group: String,
+        /// How many are missing.
+        missing: usize,
+        /// What is known of those that are there and do not work.
+        why: Vec<String>,
+    },
+    /// A machine that was ended is still there.
+    #[error("{machine} was ended, and is still there")]
+    Stays {
+        /// The machine.
+        machine: String,
+    },
+    /// A roll was told to take no more machines.
+    #[error("paused: {left} machines of {group} are left")]
+    Paused {
+        /// The group's folder.
+        group: String,
+        /// How many are left.
+        left: usize,
+    },
+    /// A roll was begun, and is not over.
+    #[error("{who} began a roll at {since}, which is not over")]
+    NotOver {
+        /// When.
+        since: String,
+        /// Who.
+        who: String,
+    },
+    /// What is to be done needs the API server itself.
+    #[error("this needs the API server: {0}")]
+    Unreachable(String),
+    /// There is no such group of machines.
+    #[error("there is no group of machines {name}")]
+    NoGroup {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        there: Vec<String>,
+    },
+    /// A kubelet would be newer than its API server.
+    #[error("new nodes would have the kubelet {kubelet}, and the API server is {server}")]
+    Skew {
+        /// The kubelet's release.
+        kubelet: String,
+        /// The API server's.
+        server: String,
+    },
     /// The lock was lost to somebody else while this went on.
     #[error("somebody else took the lock while this went on")]
     LostLock,

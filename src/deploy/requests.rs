@@ -6,6 +6,8 @@ use std::sync::PoisonError;
 use serde_json::Value;
 
 use super::error::Error;
+use super::up::Running;
+use super::validate::unmet;
 use crate::model::Step;
 use crate::port::{Cloud, Request, Web};
 
@@ -21,6 +23,7 @@ pub(super) type Outputs = BTreeMap<String, BTreeMap<String, String>>;
 pub(super) async fn run(
     cloud: &dyn Cloud,
     web: &dyn Web,
+    running: &dyn Running,
     name: &str,
     step: &Step,
     outputs: &Outputs,
@@ -29,14 +32,13 @@ pub(super) async fn run(
         return Ok("not run: nothing answers on the local cloud".to_owned());
     }
     let wrong = |reason: String| Error::Step { step: name.to_owned(), reason };
-    let form = step.http.as_ref().or_else(|| {
-        step.wait.as_ref().and_then(|w| {
-            // A condition on an HTTP endpoint is spelled as a check spells it.
-            w.contains_key("url").then_some(w)
-        })
-    });
-    let Some(form) = form else {
-        return Err(wrong("it waits for the cluster, which kaws cannot ask yet".to_owned()));
+    let within = std::time::Duration::from_secs(step.within.as_deref().map_or(WITHIN, seconds));
+    let form = match (&step.http, &step.wait) {
+        (Some(form), _) => form,
+        // A condition on an HTTP endpoint is spelled as a check spells it.
+        (None, Some(form)) if form.contains_key("url") => form,
+        (None, Some(form)) => return wait(running, within, form).await.map_err(wrong),
+        (None, None) => return Err(wrong("it says nothing to do".to_owned())),
     };
     let form: BTreeMap<&String, Value> =
         form.iter().map(|(key, value)| (key, filled(value, outputs))).collect();
@@ -49,7 +51,6 @@ pub(super) async fn run(
         url,
         body: get("body").map(|b| b.as_str().map_or_else(|| b.to_string(), str::to_owned)),
     };
-    let within = std::time::Duration::from_secs(step.within.as_deref().map_or(WITHIN, seconds));
     let said = std::sync::Mutex::new("nothing answers".to_owned());
     let asking = async {
         loop {
@@ -65,6 +66,38 @@ pub(super) async fn run(
     match tokio::time::timeout(within, asking).await {
         Ok(done) => Ok(done),
         Err(_) => Err(wrong(said.into_inner().unwrap_or_else(PoisonError::into_inner))),
+    }
+}
+
+/// Waits for an object of the cluster and its condition: kind, namespace, name, condition.
+async fn wait(
+    running: &dyn Running,
+    within: std::time::Duration,
+    form: &BTreeMap<String, Value>,
+) -> Result<String, String> {
+    let word = |key: &str| form.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (kind, namespace, name) = (word("kind"), word("namespace"), word("name"));
+    let said = std::sync::Mutex::new("nothing answers".to_owned());
+    let asking = async {
+        loop {
+            let now = match running.api_server().await {
+                Ok(cluster) => match cluster.status(kind, namespace, name).await {
+                    Ok(Some(status)) => match unmet(kind, &status, word("condition")) {
+                        None => return format!("{kind} {name}"),
+                        Some(why) => why,
+                    },
+                    Ok(None) => format!("there is no {kind} {name}"),
+                    Err(error) => error.to_string(),
+                },
+                Err(error) => error.to_string(),
+            };
+            *said.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    match tokio::time::timeout(within, asking).await {
+        Ok(done) => Ok(done),
+        Err(_) => Err(said.into_inner().unwrap_or_else(PoisonError::into_inner)),
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Tree {
     pub secrets: Vec<String>,
     /// Steps of plugins.
     pub steps: BTreeMap<String, crate::model::Step>,
+    /// Stacks of pools that CloudFormation does not roll, and how many machines kaws takes at a time.
+    pub rolls: BTreeMap<String, u64>,
     /// Checks of plugins.
     pub checks: BTreeMap<String, crate::model::Check>,
     /// What its controllers apply, in order.
@@ -145,6 +147,8 @@ struct Manifest {
     #[serde(default)]
     steps: BTreeMap<String, crate::model::Step>,
     #[serde(default)]
+    rolls: BTreeMap<String, u64>,
+    #[serde(default)]
     checks: BTreeMap<String, crate::model::Check>,
     #[serde(default)]
     addons: Vec<crate::pipeline::Addon>,
@@ -216,9 +220,21 @@ impl Tree {
             );
         }
         let digest = crate::value::sha256(manifest.as_bytes());
-        let Manifest { cluster, secrets, steps, checks, addons, pki, modes, .. } =
+        let Manifest { cluster, secrets, steps, rolls, checks, addons, pki, modes, .. } =
             Manifest { stacks: BTreeMap::new(), ..read };
-        Ok(Self { cluster, stacks, secrets, steps, checks, addons, pki, files, modes, digest })
+        Ok(Self {
+            cluster,
+            stacks,
+            secrets,
+            steps,
+            rolls,
+            checks,
+            addons,
+            pki,
+            files,
+            modes,
+            digest,
+        })
     }
 
     /// Returns a tree of a cluster that has nothing.
@@ -229,6 +245,7 @@ impl Tree {
             stacks: BTreeMap::new(),
             secrets: Vec::new(),
             steps: BTreeMap::new(),
+            rolls: BTreeMap::new(),
             checks: BTreeMap::new(),
             addons: Vec::new(),
             pki: crate::pki::Requests::default(),

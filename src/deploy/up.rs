@@ -3,16 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
+
 use super::assets;
 use super::error::Error;
 use super::hold::{Holder, Lock};
 use super::plan::{Deployed, Plan, StackAction};
 use super::record::{self, Deployment, Record};
+use super::roll::{Gate, GroupRoll, Pace, Rolling, plan_roll};
 use super::stacks::{STATE, Stacks};
 use super::steps::{Ended, Steps};
 use super::tree::Tree;
 use super::watch::Watcher;
-use crate::port::{Cloud, Web};
+use crate::port::{Cloud, Cluster, Web};
 
 /// Who deploys, and what time it is for them.
 #[derive(Clone, Debug)]
@@ -83,6 +86,15 @@ pub struct Up<'a> {
     pub watcher: &'a dyn Watcher,
     /// Makes the plan anew, and returns its digest.
     pub again: Again<'a>,
+    /// The cluster, once it runs.
+    pub running: &'a dyn Running,
+}
+
+/// A cluster that runs, or is about to.
+#[async_trait]
+pub trait Running: Gate {
+    /// Returns its API server, if that answers.
+    async fn api_server(&self) -> Result<Box<dyn Cluster>, Error>;
 }
 
 /// Something that makes the plan anew.
@@ -122,7 +134,10 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
         }
         let ended = steps
             .run(options.at_most, &watcher, async |step: String| {
-                let done = one(&up, &stacks, &step, (operator.clock)()).await?;
+                let done = match step.strip_prefix("roll:") {
+                    Some(short) => roll_pool(&up, &watcher, short).await?,
+                    None => one(&up, &stacks, &step, (operator.clock)()).await?,
+                };
                 if step == format!("stack:{STATE}") {
                     lock.take().await?;
                 }
@@ -198,9 +213,30 @@ async fn one(up: &Up<'_>, stacks: &Stacks<'_>, step: &str, now: u64) -> Result<S
         "pki" => super::pki::mint_missing(up.cloud, up.tree, &outputs(), now).await,
         plugin => {
             let step = &up.tree.steps[plugin];
-            super::requests::run(up.cloud, up.web, plugin, step, &outputs()).await
+            super::requests::run(up.cloud, up.web, up.running, plugin, step, &outputs()).await
         }
     }
+}
+
+/// Replaces the machines of a pool that CloudFormation does not roll.
+async fn roll_pool(up: &Up<'_>, watcher: &dyn Watcher, short: &str) -> Result<String, Error> {
+    if up.cloud.is_local() {
+        return Ok("not run: the local cloud has no machines".to_owned());
+    }
+    let batch = up.tree.rolls.get(short).map_or(1, |batch| usize::try_from(*batch).unwrap_or(1));
+    let groups = plan_roll(up.cloud, up.tree, &[short.to_owned()], true).await?;
+    let outdated = groups.into_iter().find(|group| !group.todo.is_empty());
+    let Some(group) = outdated else { return Ok("all machines are up to date".to_owned()) };
+    let cluster = up.running.api_server().await?;
+    let work = Rolling {
+        cloud: up.cloud,
+        cluster: &*cluster,
+        tree: up.tree,
+        watcher,
+        gate: up.running,
+        pace: Pace::default(),
+    };
+    work.group(&GroupRoll { batch, ..group }).await
 }
 
 /// Returns the graph: the state first, then what everything else fetches, then stacks side by side.
@@ -261,6 +297,7 @@ fn steps(tree: &Tree, plan: &Plan, deployed: &Deployed) -> Result<Steps, Error> 
         }
     }
     removals(&mut steps, plan, deployed);
+    rolls(&mut steps, tree);
     for (name, step) in &tree.steps {
         for first in &step.after {
             steps.before(first, name);
@@ -271,6 +308,22 @@ fn steps(tree: &Tree, plan: &Plan, deployed: &Deployed) -> Result<Steps, Error> 
     }
     steps.order()?;
     Ok(steps)
+}
+
+/// Pools that kaws rolls come last, one after the other: checks hold only once no stack is being changed.
+fn rolls(steps: &mut Steps, tree: &Tree) {
+    let mut before: Option<String> = None;
+    for short in tree.rolls.keys() {
+        let step = format!("roll:{short}");
+        steps.add(&step);
+        for stack in tree.stacks.keys() {
+            steps.before(&format!("stack:{stack}"), &step);
+        }
+        if let Some(before) = before {
+            steps.before(&before, &step);
+        }
+        before = Some(step);
+    }
 }
 
 /// What is removed goes after those that use it, and before what it uses.

@@ -447,6 +447,32 @@ pub const CODES: &[Code] = &[
     code("policy/unencrypted-volume", "A volume without encryption."),
     code("policy/wildcard-action", "A statement allows every action, of a service or of all."),
     code(
+        "roll/checks",
+        "Checks of the cluster do not hold, so no machine is replaced: one less could be one too many.",
+    ),
+    code(
+        "roll/drain",
+        "Pods did not leave a node in time, because a budget holds them or because they do not end. The node takes pods again; nothing of it was replaced.",
+    ),
+    code("roll/no-group", "There is no group of machines of this name."),
+    code(
+        "roll/not-over",
+        "A roll was paused or interrupted, or goes on somewhere. There is one at a time.",
+    ),
+    code(
+        "roll/not-whole",
+        "A group has fewer machines that work than it is to have, and none has come for too long. No more are taken.",
+    ),
+    code(
+        "roll/skew",
+        "New nodes would have a newer kubelet than their API server, which Kubernetes does not support.",
+    ),
+    code(
+        "roll/unmanaged-pods",
+        "Pods on the node belong to nothing that would make them anew; evicted they are gone for good.",
+    ),
+    code("roll/unreachable", "Draining asks the API server, which cannot be reached from here."),
+    code(
         "template/duplicate-key",
         "Two keys of one map come out the same, and one value would be lost.",
     ),

@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Rendered, Setup};
+use crate::config::RollBy;
 use crate::model::{derived_parameters, stack_edges, stack_order};
 use crate::value::{Node, sha256};
 
@@ -64,6 +65,7 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
             "endpoint": setup.config.endpoint(), "api": setup.config.api_host(), "kubernetes": setup.config.kubernetes_version,
             "issuer": {"bucket": setup.config.issuer_bucket(), "url": setup.config.issuer()}},
         "stacks": stacks,
+        "rolls": rolls(setup),
         "steps": named(model, &["steps"]),
         "checks": named(model, &["checks"]),
         "addons": super::addons(setup, model),
@@ -72,6 +74,12 @@ pub fn manifest(setup: &Setup, rendered: &Rendered) -> Value {
         "files": files,
         "modes": modes,
     })
+}
+
+/// The pools that kaws rolls, by their stacks, and how many of their machines at a time.
+fn rolls(setup: &Setup) -> Value {
+    let pools = setup.config.node_pools.iter().filter(|(_, pool)| pool.roll.by == RollBy::Kaws);
+    pools.map(|(name, pool)| (format!("pool-{name}"), json!(pool.roll.batch))).collect()
 }
 
 fn stack_tags(setup: &Setup, stack: &str, own: Map<String, Value>) -> Value {

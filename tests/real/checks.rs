@@ -59,10 +59,10 @@ fn page(status: Arc<AtomicU16>) -> String {
 }
 
 /// A cluster that is deployed on the mock, and all that would be in it.
-struct Running {
-    mock: Mock,
-    folder: Folder,
-    api: ApiServer,
+pub struct Running {
+    pub mock: Mock,
+    pub folder: Folder,
+    pub api: ApiServer,
     bucket: String,
     /// Machines by their group.
     machines: BTreeMap<String, Vec<String>>,
@@ -71,8 +71,18 @@ struct Running {
     made: Mutex<Vec<String>>,
 }
 
+/// The machines that there are, by the folder of their group.
+pub fn machines(mock: &Mock) -> BTreeMap<String, Vec<String>> {
+    let mut machines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for one in mock.0.ask("GET", "/mock/machines", &Value::Null).as_array().unwrap() {
+        let group = one["tags"]["kaws/group"].as_str().unwrap().replace(':', "-");
+        machines.entry(group).or_default().push(one["id"].as_str().unwrap().to_owned());
+    }
+    machines
+}
+
 impl Running {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let mock = Mock::start();
         let folder = Folder::of(&root().join("examples/minimal/cluster.yaml"));
         let status = Arc::new(AtomicU16::new(200));
@@ -81,11 +91,7 @@ impl Running {
         std::fs::write(plugin.join("plugin.yaml"), looker(&page(Arc::clone(&status)))).unwrap();
         folder.edit("nodePools:", "plugins: {looker: {enabled: true}}\nnodePools:");
         folder.fine(&mock.0.address, &["up", "--yes", "--no-validate"]);
-        let mut machines: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for one in mock.0.ask("GET", "/mock/machines", &Value::Null).as_array().unwrap() {
-            let group = one["tags"]["kaws/group"].as_str().unwrap().replace(':', "-");
-            machines.entry(group).or_default().push(one["id"].as_str().unwrap().to_owned());
-        }
+        let machines = machines(&mock);
         let manifest =
             std::fs::read_to_string(folder.path().join("rendered/manifest.yaml")).unwrap();
         let manifest: Value = serde_yaml::from_str(&manifest).unwrap();
@@ -184,7 +190,7 @@ impl Running {
     }
 
     /// What a machine says of itself.
-    fn report(&self, group: &str, id: &str, unit: &str) {
+    pub fn report(&self, group: &str, id: &str, unit: &str) {
         let said = json!({"state": "healthy", "phase": "health", "message": "all checks passed", "instance": id,
             "group": group.replacen('-', ":", 1), "bundle": "b", "time": "2026-11-20T12:00:00Z", "units": {"looker.service": unit}});
         self.object(&format!("reports/{group}/{id}.json"), &said.to_string());
@@ -201,7 +207,7 @@ impl Running {
     }
 
     /// What does not hold, each with what is said of it.
-    fn broken(&self, words: &[&str]) -> Vec<(String, String, String)> {
+    pub fn broken(&self, words: &[&str]) -> Vec<(String, String, String)> {
         broken(&self.validate(&[&["--output", "json"], words].concat()))
     }
 
@@ -222,11 +228,11 @@ impl Running {
         assert_eq!(self.broken(&[]), []);
     }
 
-    fn put(&self, object: Value) {
+    pub fn put(&self, object: Value) {
         self.api.put(&[object]);
     }
 
-    fn remove(&self, words: &[&str]) {
+    pub fn remove(&self, words: &[&str]) {
         self.api.kubectl(&[&["delete", "--grace-period=0", "--force"], words].concat(), "");
     }
 }

@@ -25,6 +25,7 @@ mod kubernetes;
 mod machine;
 mod mock;
 mod pages;
+mod rolls;
 mod states;
 mod world;
 

@@ -2918,6 +2918,9 @@ class Controls:
         machines = []
         for region, backend in ec2_backends[self.world.account].items():
             for instance in backend.all_instances():
+                # What was ended is still listed for a while.
+                if instance.state_code == 48:
+                    continue
                 tags = ec2_tags(self.world.account, region, instance.id)
                 machines.append({"id": instance.id, "zone": instance.placement.zone, "tags": tags})
         return machines
@@ -3006,6 +3009,25 @@ def answer_public_parameters() -> None:
     models.ParameterDict = Parameters
 
 
+def remember_launches() -> None:
+    """Makes moto's machines remember which version of the launch template they were made from: it says 1 of all."""
+    from moto.autoscaling.models import InstanceState
+
+    class Launched(InstanceState):
+        def __init__(self, *arguments: Any, **named: Any):
+            super().__init__(*arguments, **named)
+            self.made_from = getattr(self.auto_scaling_group, "launch_template_version", None)
+
+        @property
+        def launch_template(self) -> Json:
+            known = super().launch_template
+            return known and {**known, "Version": self.made_from or known["Version"]}
+
+    import moto.autoscaling.models as models
+
+    models.InstanceState = Launched
+
+
 # --- The program -----------------------------------------------------------------------------------------------------
 
 
@@ -3041,6 +3063,7 @@ def warm_up() -> None:
     """Imports the slow half of moto while nobody waits for it."""
     for service in ("s3", "ec2", "iam", "kms", "elbv2", "autoscaling", "route53"):
         importlib.import_module(f"moto.{service}.models")
+    remember_launches()
 
 
 if __name__ == "__main__":

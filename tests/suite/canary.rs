@@ -37,6 +37,7 @@ const COMMANDS: &[(&str, i32)] = &[
     ("up --cloud local --yes", 0),
     ("plan --cloud local --output json", 0),
     ("status --cloud local", 0),
+    ("roll --all --cloud local", 0),
     ("validate --cloud local", 0),
     ("validate --cloud local --output json", 0),
     ("status --cloud local --drift --output json", 0),

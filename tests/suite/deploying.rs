@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use kaws::cloudformation::Action;
 use kaws::deploy::plan::{Deployed, Plan, Wanted, deployed, plan};
 use kaws::deploy::{
@@ -14,6 +15,23 @@ use kaws::port::{Cloud as _, Leftover, Replacement, SetChange, When};
 use crate::fake_cloud::FakeCloud;
 use crate::fake_web::FakeWeb;
 use crate::support::Cluster;
+
+/// Nobody runs a cluster here.
+struct NoCluster;
+
+#[async_trait]
+impl kaws::deploy::Gate for NoCluster {
+    async fn failing(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+#[async_trait]
+impl kaws::deploy::Running for NoCluster {
+    async fn api_server(&self) -> Result<Box<dyn kaws::port::Cluster>, Error> {
+        Err(Error::Unreachable("there is none".to_owned()))
+    }
+}
 
 fn tree() -> (Tree, String) {
     tree_of(&Cluster::small(""))
@@ -76,6 +94,7 @@ async fn deploy_tree(
         record: Record::default(),
         watcher: &Silent::default(),
         again: &|| Box::pin(async { Ok(planned(cloud, &tree).await.0.digest) }),
+        running: &NoCluster,
     };
     up(work, operator, &UpOptions { at_most: 4, role: None, take_over, keep_failed: false }).await
 }
@@ -177,6 +196,7 @@ fn whoever_was_overtaken_between_plan_and_lock_changes_nothing() {
         record: Record::default(),
         watcher: &Silent::default(),
         again: &|| Box::pin(async { Ok("another".to_owned()) }),
+        running: &NoCluster,
     };
     let options = UpOptions { at_most: 4, role: None, take_over: false, keep_failed: false };
     let error = run(up(work, &operator(2, || 200), &options)).unwrap_err();

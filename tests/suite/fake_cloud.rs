@@ -21,6 +21,8 @@ pub struct FakeCloud {
     pub extra: BTreeMap<String, SetChange>,
     /// What the cluster itself made.
     pub leftovers: Vec<Leftover>,
+    /// Its machines.
+    pub fleet: std::sync::Arc<crate::fleet::Fleet>,
 }
 
 #[derive(Debug, Default)]
@@ -32,6 +34,11 @@ struct World {
 }
 
 impl FakeCloud {
+    /// A cloud with machines.
+    pub fn of(fleet: std::sync::Arc<crate::fleet::Fleet>) -> Self {
+        Self { fleet, ..Self::default() }
+    }
+
     /// The writing calls so far, in order.
     pub fn calls(&self) -> Vec<String> {
         self.world.lock().unwrap().calls.clone()
@@ -231,8 +238,8 @@ impl Cloud for FakeCloud {
         Ok(Some(format!("ami-{}", &kaws::value::sha256(name.as_bytes())[..17])))
     }
 
-    async fn scaling_groups(&self, _names: &[String]) -> Answer<Vec<ScalingGroup>> {
-        Ok(Vec::new())
+    async fn scaling_groups(&self, names: &[String]) -> Answer<Vec<ScalingGroup>> {
+        Ok(self.fleet.scaling_groups(names))
     }
 
     async fn unhealthy_targets(&self, _arn: &str) -> Answer<Vec<(String, String)>> {
@@ -240,7 +247,7 @@ impl Cloud for FakeCloud {
     }
 
     async fn terminate(&self, machine: &str) -> Answer<()> {
-        self.write(format!("terminate {machine}"));
+        self.fleet.terminate(machine);
         Ok(())
     }
 

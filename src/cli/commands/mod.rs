@@ -9,6 +9,7 @@ mod pki;
 mod plan;
 mod plugin;
 mod render;
+mod roll;
 mod schema;
 mod secret;
 mod status;
@@ -39,6 +40,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Status { cloud, drift, exit_code } => {
             status::run(common, cloud, *drift, *exit_code)
         }
+        Command::Roll(arguments) => roll::run(common, arguments),
         Command::Validate(arguments) => validate::run(common, arguments),
         Command::Destroy(arguments) => destroy::run(common, arguments),
         Command::Lock(arguments) => lock::run(common, arguments),

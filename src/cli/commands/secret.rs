@@ -50,12 +50,29 @@ async fn set(
         Output::Json => say(&json!({"secret": name, "set": true}).to_string()),
         Output::Text => {
             say(&format!("Set {name}{}.", place(&session)));
-            say(
-                "Machines read it when they start; those that run keep the old one until they are replaced.",
-            );
+            readers(&session, name).iter().for_each(|line| say(line));
         }
     }
     Ok(())
+}
+
+/// Who reads a secret, and how a changed one gets there.
+fn readers(session: &Session, name: &str) -> Vec<String> {
+    let placeholder = format!("@{{secret {name}}}");
+    let reads = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(&placeholder);
+    let tree = &session.tree;
+    let groups = tree.groups().into_iter();
+    let groups: Vec<String> =
+        groups.filter(|group| tree.bundle(group).values().any(|e| reads(&e.bytes))).collect();
+    let mut lines = Vec::new();
+    if tree.addons.iter().filter_map(|a| tree.files.get(&a.file)).any(|bytes| reads(bytes)) {
+        lines.push("Controllers apply the add-ons that name it within a few minutes.".to_owned());
+    }
+    if !groups.is_empty() {
+        lines.push("Machines read it when they start; for those that run:".to_owned());
+        lines.push(format!("  kaws roll {}", groups.join(" ")));
+    }
+    lines
 }
 
 /// What is said behind a name where nothing is real.

@@ -71,7 +71,7 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
 
 /// Waits until what was deployed holds: each check says how long it may take.
 async fn holds(common: &Common, arguments: &UpArguments, session: &Session) -> Result<(), Exit> {
-    let reach = Reach::find(session, arguments.kubeconfig.as_ref()).await;
+    let reach = Reach::of(session, arguments.kubeconfig.as_ref());
     let patience = Patience { wait: Wait::AsTheySay, count: 1, interval: AGAIN, tolerated: 0 };
     let seen = checks::run(common, session, &reach, patience).await?;
     if common.output == Output::Text {
@@ -228,6 +228,9 @@ async fn execute(
     remove: &BTreeSet<String>,
     live: &Live,
 ) -> Result<Ended, Exit> {
+    // Before the first deployment nobody has a certificate: the way is found when somebody goes it.
+    let reach = Reach::of(session, arguments.kubeconfig.as_ref());
+    let running = checks::Holding { session, reach: &reach };
     let work = Up {
         cloud: &*session.cloud,
         web: &Http::default(),
@@ -239,6 +242,7 @@ async fn execute(
         record: session.record(),
         watcher: live,
         again: &|| Box::pin(session.digest(remove)),
+        running: &running,
     };
     let options = UpOptions {
         at_most: arguments.at_most.max(1),

@@ -18,7 +18,7 @@ async fn validate(common: &Common, arguments: &ValidateArguments) -> Result<(), 
     let file = only_file(common)?;
     let cloud = &arguments.cluster.cloud;
     let session = Session::open(common, file, cloud, BTreeMap::new(), Purpose::Other).await?;
-    let reach = Reach::find(&session, arguments.cluster.kubeconfig.as_ref()).await;
+    let reach = Reach::of(&session, arguments.cluster.kubeconfig.as_ref());
     let patience = Patience {
         wait: arguments.wait.map_or(Wait::Not, |longest| Wait::For(longest.into())),
         count: arguments.count,

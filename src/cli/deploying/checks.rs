@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{Reach, Session, clock, fail};
 use crate::cli::report::{findings_json, say, say_findings, say_line};
 use crate::cli::{Common, Exit, Output};
-use crate::deploy::{Asked, Checked, Tree, Verdict, former, recorded, validate};
+use crate::deploy::{
+    Asked, Checked, Error, Gate, Running, Tree, Verdict, former, recorded, validate,
+};
 use crate::finding::Findings;
 use crate::origin::Origin;
+use crate::port::Cluster;
 use crate::web::Http;
 
 /// How long, and how often, checks are run.
@@ -43,11 +47,33 @@ pub(in crate::cli) struct Seen {
     whom: String,
 }
 
+/// What must hold while machines are replaced.
+pub(in crate::cli) struct Holding<'a> {
+    pub session: &'a Session,
+    pub reach: &'a Reach<'a>,
+}
+
+#[async_trait]
+impl Gate for Holding<'_> {
+    async fn failing(&self) -> Result<Vec<String>, Error> {
+        let seen = look(self.session, self.reach, &Http::default(), 0).await?;
+        let failed = seen.all.iter().filter(|c| c.verdict == Verdict::Failed);
+        Ok(failed.map(|c| format!("{} ({})", c.check, c.note)).collect())
+    }
+}
+
+#[async_trait]
+impl Running for Holding<'_> {
+    async fn api_server(&self) -> Result<Box<dyn Cluster>, Error> {
+        self.reach.api_server().await.map_err(Error::Unreachable)
+    }
+}
+
 /// Runs the checks until they hold often enough, or the time is over.
 pub(in crate::cli) async fn run(
     common: &Common,
     session: &Session,
-    reach: &Reach,
+    reach: &Reach<'_>,
     patience: Patience,
 ) -> Result<Seen, Exit> {
     let web = Http::default();
@@ -55,7 +81,8 @@ pub(in crate::cli) async fn run(
     let mut held = 0;
     let mut before = String::new();
     loop {
-        let seen = once(session, reach, &web, patience.tolerated).await?;
+        let seen = look(session, reach, &web, patience.tolerated).await;
+        let seen = seen.map_err(|error| fail(&error))?;
         held = if seen.fails() { 0 } else { held + 1 };
         if held >= patience.count || seen.are_over(patience.wait, clock() - start) {
             return Ok(seen);
@@ -74,14 +101,14 @@ pub(in crate::cli) async fn run(
     }
 }
 
-async fn once(
+async fn look(
     session: &Session,
-    reach: &Reach,
+    reach: &Reach<'_>,
     web: &Http,
     tolerated: usize,
-) -> Result<Seen, Exit> {
+) -> Result<Seen, Error> {
     let cloud = &*session.cloud;
-    let cluster = reach.cluster(session).await;
+    let cluster = reach.cluster().await;
     let whom = match (&cluster, cloud.is_local()) {
         (_, true) => "the local cloud has no machines: only its stacks are looked at".to_owned(),
         (Ok(cluster), _) => match cluster.reported() {
@@ -101,17 +128,14 @@ async fn once(
         tolerated,
         now: clock(),
     };
-    let all = validate(&asked).await.map_err(|error| fail(&error))?;
+    let all = validate(&asked).await?;
     Ok(Seen { all, whom })
 }
 
 /// What was deployed last: that is what runs, whatever is rendered by now.
-async fn deployed_tree(session: &Session) -> Result<Option<Tree>, Exit> {
-    let bucket = &session.tree.cluster.bucket;
-    match recorded(&*session.cloud, bucket).await {
-        Ok(last) => Ok(last.as_ref().and_then(former)),
-        Err(error) => Err(fail(&error)),
-    }
+async fn deployed_tree(session: &Session) -> Result<Option<Tree>, Error> {
+    let last = recorded(&*session.cloud, &session.tree.cluster.bucket).await?;
+    Ok(last.as_ref().and_then(former))
 }
 
 /// Where the checks of plugins are written.

@@ -272,7 +272,7 @@ fn ticking() -> ProgressStyle {
 fn short(step: &str) -> String {
     match step.split_once(':') {
         Some(("stack", name)) => name.to_owned(),
-        Some((word @ ("drop" | "remove"), name)) => format!("{word} {name}"),
+        Some((word @ ("drop" | "remove" | "roll"), name)) => format!("{word} {name}"),
         _ => step.to_owned(),
     }
 }

@@ -7,6 +7,7 @@ mod failure;
 mod live;
 mod plan_text;
 mod reach;
+mod refusal;
 mod session;
 mod stuck;
 
@@ -17,5 +18,6 @@ use live::nanoseconds;
 pub(super) use live::{Live, clock, stamp};
 pub(super) use plan_text::{plan_against, plan_text};
 pub(super) use reach::{ClusterArguments, Reach, own_kubeconfig};
-pub(super) use session::{Purpose, Session, fail, operator, runtime};
+pub(super) use refusal::fail;
+pub(super) use session::{Purpose, Session, operator, runtime};
 pub(super) use stuck::free_stuck;

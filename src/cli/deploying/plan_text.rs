@@ -165,6 +165,7 @@ fn rolled(nodes: &Nodes) -> String {
         2 => "two at a time".to_owned(),
         n => format!("{n} at a time"),
     };
+    let batch = if nodes.by_kaws { format!("{batch}, by kaws") } else { batch };
     let noun = if nodes.of == 1 { "node" } else { "nodes" };
     match nodes {
         Nodes { rolls: 0, .. } => format!("rolls all nodes it has, {batch}"),

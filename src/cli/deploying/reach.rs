@@ -22,38 +22,31 @@ pub(in crate::cli) struct ClusterArguments {
 
 /// A way to the cluster.
 #[derive(Debug)]
-pub(in crate::cli) struct Reach {
-    /// The kubeconfig, or why there is none.
-    kubeconfig: Result<String, String>,
-    /// Whether the user named it: then nothing else stands in for it.
-    named: bool,
+pub(in crate::cli) struct Reach<'a> {
+    session: &'a Session,
+    /// The kubeconfig that the user named: then nothing else stands in for it.
+    named: Option<&'a PathBuf>,
+    /// The one that is used, once it was found.
+    found: tokio::sync::OnceCell<String>,
 }
 
-impl Reach {
-    /// Finds the way; the cluster is not asked yet.
-    pub(in crate::cli) async fn find(session: &Session, kubeconfig: Option<&PathBuf>) -> Self {
-        let text = match kubeconfig {
-            Some(path) => read(path),
-            None if session.cloud.is_local() => Err("the local cloud has no machines".to_owned()),
-            None => own_kubeconfig(session).await.map(|(text, _)| text).map_err(|e| e.to_string()),
-        };
-        Self { kubeconfig: text, named: kubeconfig.is_some() }
+impl<'a> Reach<'a> {
+    /// Returns the way of a session; it is found when somebody goes it.
+    pub(in crate::cli) fn of(session: &'a Session, kubeconfig: Option<&'a PathBuf>) -> Self {
+        Self { session, named: kubeconfig, found: tokio::sync::OnceCell::new() }
     }
 
     /// Returns the cluster, if its API server answers; else a controller's report of it, or why there is neither.
-    pub(in crate::cli) async fn cluster(
-        &self,
-        session: &Session,
-    ) -> Result<Box<dyn Cluster>, String> {
+    pub(in crate::cli) async fn cluster(&self) -> Result<Box<dyn Cluster>, String> {
         let why = match self.api_server().await {
             Ok(cluster) => return Ok(cluster),
             Err(why) => why,
         };
-        if self.named || session.cloud.is_local() {
+        let cloud = &*self.session.cloud;
+        if self.named.is_some() || cloud.is_local() {
             return Err(why);
         }
-        let newest = Reported::newest(&*session.cloud, &session.tree.cluster.bucket, clock()).await;
-        match newest {
+        match Reported::newest(cloud, &self.session.tree.cluster.bucket, clock()).await {
             Ok(Some(reported)) => Ok(Box::new(reported)),
             Ok(None) => Err(why),
             Err(error) => Err(format!("{why}; {error}")),
@@ -62,13 +55,26 @@ impl Reach {
 
     /// Returns the API server itself, if it answers.
     pub(in crate::cli) async fn api_server(&self) -> Result<Box<dyn Cluster>, String> {
-        let cluster = connect(self.kubeconfig.as_ref().map_err(Clone::clone)?).await;
+        let cluster = connect(self.found.get_or_try_init(|| self.kubeconfig()).await?).await;
         let cluster = cluster.map_err(|error| error.to_string())?;
         match cluster.version().await {
             // Whoever may not ask for that may still ask for the rest.
             Ok(_) => Ok(cluster),
             Err(error) if error.kind == ErrorKind::Denied => Ok(cluster),
             Err(error) => Err(format!("the API server cannot be reached: {}", error.message)),
+        }
+    }
+
+    async fn kubeconfig(&self) -> Result<String, String> {
+        match self.named {
+            Some(path) => read(path),
+            None if self.session.cloud.is_local() => {
+                Err("the local cloud has no machines".to_owned())
+            }
+            None => {
+                let own = own_kubeconfig(self.session).await;
+                own.map(|(text, _)| text).map_err(|error| error.to_string())
+            }
         }
     }
 }

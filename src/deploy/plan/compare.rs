@@ -42,7 +42,7 @@ pub(super) fn stack(
         Some(_) if !found.is_empty() || outputs_differ || protect.is_some() => StackAction::Update,
         Some(_) => StackAction::None,
     };
-    let nodes = nodes(&stack.template, &found);
+    let nodes = nodes(&stack.template, &found, wanted.tree.rolls.get(&stack.short));
     let passed_on = passed_on(stack, unsure);
     let changes = resources(&stack.short, found, &stack.template, &passed_on, wanted, deployed);
     // Parameters that get another value, or may.
@@ -196,7 +196,7 @@ fn unsure_outputs(
 }
 
 /// The machines that the changes replace: those of groups that roll.
-fn nodes(template: &Template, changes: &[Change]) -> Option<Nodes> {
+fn nodes(template: &Template, changes: &[Change], by_kaws: Option<&u64>) -> Option<Nodes> {
     let number = |value: &Value| match value {
         Value::String(text) => text.parse().ok(),
         other => other.as_u64(),
@@ -206,24 +206,36 @@ fn nodes(template: &Template, changes: &[Change]) -> Option<Nodes> {
         let sizes = ["DesiredCapacity", "MinSize"].iter().find_map(|key| properties.get(*key));
         sizes.and_then(number)
     };
-    let groups = template
+    let groups: Vec<&str> = template
         .resources
         .iter()
         .filter(|(_, r)| r.kind == "AWS::AutoScaling::AutoScalingGroup")
-        .map(|(id, _)| id);
-    let of: u64 = groups.filter_map(|id| size(id)).sum();
-    let rolling: Vec<&Change> = changes.iter().filter(|c| c.fate == Fate::Rolls).collect();
+        .map(|(id, _)| id.as_str())
+        .collect();
+    let of: u64 = groups.iter().filter_map(|id| size(id)).sum();
+    let renewed = changes.iter().any(renews_machines);
+    let rolling: Vec<&str> = match by_kaws.filter(|_| renewed) {
+        Some(_) => groups,
+        None => changes.iter().filter(|c| c.fate == Fate::Rolls).map(|c| c.id.as_str()).collect(),
+    };
     let first = rolling.first()?;
-    let policy = &template.resources.get(&first.id)?.update_policy["AutoScalingRollingUpdate"];
-    let batch = number(&policy["MaxBatchSize"]).unwrap_or(1);
-    let rolls = rolling.iter().filter_map(|c| size(&c.id)).sum();
-    let scales = |id: &str| {
-        let properties = &template.resources[id].properties;
+    let policy = &template.resources.get(*first)?.update_policy["AutoScalingRollingUpdate"];
+    let batch = by_kaws.copied().or_else(|| number(&policy["MaxBatchSize"])).unwrap_or(1);
+    let rolls = rolling.iter().filter_map(|id| size(id)).sum();
+    let scales = |id: &&str| {
+        let properties = &template.resources[*id].properties;
         !properties.contains_key("DesiredCapacity")
             && properties.get("MaxSize") != properties.get("MinSize")
     };
-    let at_least = rolling.iter().any(|c| scales(&c.id));
-    Some(Nodes { rolls, of, batch, at_least })
+    let at_least = rolling.iter().any(scales);
+    Some(Nodes { rolls, of, batch, at_least, by_kaws: by_kaws.is_some() })
+}
+
+/// Whether machines are made from something else from now on.
+fn renews_machines(change: &Change) -> bool {
+    change.kind == "AWS::EC2::LaunchTemplate"
+        && change.action == Action::Modify
+        && change.properties.iter().any(|p| p.path.starts_with("LaunchTemplateData"))
 }
 
 fn resources(

@@ -93,6 +93,9 @@ pub struct Nodes {
     pub batch: u64,
     /// Whether these are the least: a group that scales by itself may have more.
     pub at_least: bool,
+    /// Whether kaws does it, once the stack is changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_kaws: bool,
 }
 
 /// One resource in the plan.

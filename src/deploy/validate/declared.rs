@@ -91,8 +91,8 @@ async fn object(asked: &Asked<'_>, seen: &Seen, form: &Form) -> Looked {
     })
 }
 
-/// Why an object does not meet a condition. Daemon sets and stateful sets have no conditions, only counts.
-fn unmet(kind: &str, status: &Value, condition: &str) -> Option<String> {
+/// Returns why an object does not meet a condition. Daemon sets and stateful sets have no conditions, only counts.
+pub(in crate::deploy) fn unmet(kind: &str, status: &Value, condition: &str) -> Option<String> {
     let count = |key: &str| status[key].as_u64().unwrap_or_default();
     if condition.is_empty() {
         return None;

@@ -8,6 +8,8 @@ mod machines;
 mod nodes;
 mod seen;
 
+pub(super) use declared::unmet;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
