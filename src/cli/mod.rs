@@ -202,6 +202,12 @@ struct PlanArguments {
     /// Plan the removal of a stack that is no longer rendered; repeatable.
     #[arg(long, value_name = "STACK")]
     remove: Vec<String>,
+    /// Also look for what was changed by hand, which takes a while.
+    #[arg(long, conflicts_with = "base")]
+    drift: bool,
+    /// Plan to put back what was changed by hand.
+    #[arg(long, conflicts_with = "base")]
+    revert_drift: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -226,6 +232,9 @@ struct UpArguments {
     /// Take over a lock whose holder is gone.
     #[arg(long)]
     take_over: bool,
+    /// Put back what was changed by hand, which is looked for first.
+    #[arg(long)]
+    revert_drift: bool,
     /// How many steps go on at once.
     #[arg(long, default_value_t = 8, value_name = "N")]
     at_most: usize,
@@ -236,6 +245,9 @@ struct UpArguments {
     /// Do not wait until the checks of the cluster hold.
     #[arg(long)]
     no_validate: bool,
+    /// Leave the machines of pools that kaws rolls as they are; `kaws roll POOL --outdated` replaces them later.
+    #[arg(long)]
+    no_roll: bool,
     /// The kubeconfig with which the cluster is asked; by default a certificate from the state bucket.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! A change set against the plan that was confirmed: it may hold less, never more.
 
-use super::plan::{StackAction, StackPlan};
+use super::plan::{DriftFate, DriftPlan, StackAction, StackPlan};
 use crate::cloudformation::{Action, Fate, HOLDS_DATA};
 use crate::port::{ChangeSet, Replacement, SetChange};
 
@@ -24,6 +24,14 @@ fn more(plan: Option<&StackPlan>, change: &SetChange) -> Option<String> {
     };
     let said = || Some(format!("{} {} {word}", change.kind, change.id));
     let Some(planned) = planned else {
+        let reverts =
+            |d: &&DriftPlan| d.drifted.resource == change.id && d.fate == DriftFate::Reverted;
+        if plan.is_some_and(|p| p.drift.iter().any(|d| reverts(&d))) {
+            // What is put back may be made anew, but not where it holds data.
+            let keeps = change.replacement == Replacement::No
+                || !HOLDS_DATA.contains(&change.kind.as_str());
+            return if keeps { None } else { said() };
+        }
         // CloudFormation lists what refers to something that changes, in case an attribute of it does. An
         // attribute that can change without a replacement makes the plan list it too.
         let keeps = change.replacement == Replacement::No
@@ -77,6 +85,8 @@ mod tests {
             drops_after: BTreeSet::new(),
             clears: None,
             protect: None,
+            busy: None,
+            drift: Vec::new(),
             unsure: std::collections::BTreeMap::new(),
         }
     }

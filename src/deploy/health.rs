@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::drift::drifts;
 use super::error::Error;
 use super::pki::{PkiStatus, pki_status};
 use super::record::{Deployment, recorded};
@@ -14,7 +15,7 @@ use super::reports::{Report, all};
 use super::stacks::STATE;
 use super::stuck::{Stuck, stuck};
 use super::tree::Tree;
-use crate::port::{Cloud, CloudError, Drift, Stack, Status};
+use crate::port::{Cloud, Drift, Stack, Status};
 
 /// Where snapshots of etcd lie.
 pub const BACKUPS: &str = "backups/etcd/";
@@ -114,7 +115,8 @@ pub async fn health(cloud: &dyn Cloud, tree: &Tree, drift: bool) -> Result<Healt
     let stacks = cloud.stacks(&tree.cluster.name).await?;
     let mut health = Health { stacks: of_stacks(cloud, tree, &stacks).await?, ..Health::default() };
     if drift {
-        find_drift(cloud, &stacks, &mut health.stacks).await;
+        let mut found = drifts(cloud, stacks.iter()).await;
+        health.stacks.iter_mut().for_each(|of| of.drift = found.remove(&of.stack));
     }
     let state = stacks.iter().any(|s| {
         let own = s.tags.get("kaws/stack").is_some_and(|short| short == STATE);
@@ -157,22 +159,6 @@ async fn of_stacks(
         })
     };
     Ok(stacks.iter().filter_map(one).collect())
-}
-
-/// Looks at the stacks side by side, but for those that are being changed or never came to be.
-async fn find_drift(cloud: &dyn Cloud, stacks: &[Stack], health: &mut [StackHealth]) {
-    let settled = stacks.iter().filter(|s| s.status.is_updatable());
-    let found = futures_util::future::join_all(
-        settled.map(async |stack| (stack, cloud.drift(&stack.name).await)),
-    );
-    for (stack, found) in found.await {
-        let short = stack.tags.get("kaws/stack");
-        if let Some(of) = health.iter_mut().find(|h| Some(&h.stack) == short) {
-            let unchecked =
-                |why: CloudError| Drift { unchecked: Some(why.to_string()), ..Drift::default() };
-            of.drift = Some(found.unwrap_or_else(unchecked));
-        }
-    }
 }
 
 fn said(last: &Deployment, tree: &Tree) -> Last {

@@ -9,11 +9,13 @@ mod assets;
 mod change_set;
 mod charts;
 mod destroy;
+mod drift;
 mod error;
 mod health;
 mod hold;
 mod pki;
 pub mod plan;
+mod policy;
 mod record;
 mod reported;
 mod reports;
@@ -31,6 +33,7 @@ mod watch;
 pub use addons::AddonChange;
 pub use charts::chart_digest;
 pub use destroy::{DestroyOptions, DestroyPlan, Kept, destroy, plan_destroy};
+pub use drift::drifts;
 pub use error::{Error, RootCause};
 pub use health::{
     BACKUPS, GroupHealth, Health, Last, StackHealth, Validity, former, health, snapshot_time,

@@ -1,12 +1,12 @@
 //! One stack: its change set, checked against the plan and executed, or its deletion, followed to the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use super::assets::template_key;
 use super::change_set::more_than;
 use super::error::{Error, RootCause};
-use super::plan::Plan;
+use super::plan::{DriftFate, Plan};
 use super::tree::{Source, Tree, TreeError, TreeStack};
 use super::watch::{Progress, Watcher};
 use crate::cloudformation::{Fate, interim};
@@ -47,6 +47,7 @@ pub async fn settle(
     cluster: &str,
     watcher: &dyn Watcher,
 ) -> Result<Vec<Stack>, Error> {
+    let mut told: BTreeSet<(String, String)> = BTreeSet::new();
     loop {
         let all = cloud.stacks(cluster).await?;
         let moving: Vec<&Stack> = all.iter().filter(|s| s.status.is_in_progress()).collect();
@@ -57,12 +58,14 @@ pub async fn settle(
             return Err(Error::Interrupted);
         }
         for stack in moving {
-            watcher.on(Progress::Detail {
-                step: "waiting".to_owned(),
-                subject: stack.name.clone(),
-                status: stack.status.to_string(),
-                reason: None,
-            });
+            if told.insert((stack.name.clone(), stack.status.to_string())) {
+                watcher.on(Progress::Detail {
+                    step: "waiting".to_owned(),
+                    subject: stack.name.clone(),
+                    status: format!("is in {}", stack.status),
+                    reason: None,
+                });
+            }
         }
         tokio::time::sleep(cloud.pause()).await;
     }
@@ -121,9 +124,17 @@ impl Stacks<'_> {
             return Err(Error::MoreThanPlan { stack: short.to_owned(), more });
         }
         let since = self.cloud.last_event(&stack.name).await?;
+        let goes = super::policy::policy(stack, self.plan.stack(short));
+        let stays = super::policy::policy(stack, None);
+        if let (false, Some(goes)) = (create, &goes) {
+            self.cloud.set_policy(&stack.name, goes).await?;
+        }
         self.cloud.execute(&stack.name, &set.name).await?;
         let now = self.follow(short, &stack.name, since.as_deref()).await?;
         let now = now.ok_or_else(|| self.vanished(short))?;
+        if let Some(stays) = stays.filter(|stays| create || goes.as_ref() != Some(stays)) {
+            self.cloud.set_policy(&stack.name, &stays).await?;
+        }
         if !now.status.is_done() {
             return Err(self.failure(short, &now, since.as_deref()).await?);
         }
@@ -270,7 +281,7 @@ impl Stacks<'_> {
             tags: stack.tags.clone(),
             role: self.role.map(str::to_owned),
             keep_failed: self.keep_failed && !self.replaces(&stack.short),
-            revert_drift: false,
+            revert_drift: !create && self.reverts(&stack.short),
         })
     }
 
@@ -278,6 +289,12 @@ impl Stacks<'_> {
     fn replaces(&self, short: &str) -> bool {
         let changes = self.plan.stack(short).into_iter().flat_map(|s| &s.changes);
         changes.map(|c| c.change.fate).any(|f| matches!(f, Fate::Replaces | Fate::MayReplace))
+    }
+
+    /// Whether what somebody changed of a stack by hand is put back.
+    fn reverts(&self, short: &str) -> bool {
+        let drift = self.plan.stack(short).into_iter().flat_map(|s| &s.drift);
+        drift.map(|d| d.fate).any(|fate| fate == DriftFate::Reverted)
     }
 
     fn parameters(&self, stack: &TreeStack) -> Result<BTreeMap<String, String>, Error> {

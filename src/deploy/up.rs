@@ -62,6 +62,8 @@ pub struct UpOptions {
     pub take_over: bool,
     /// Whether a stack that fails stays as it is, to be looked at.
     pub keep_failed: bool,
+    /// Whether machines of pools that kaws rolls are replaced.
+    pub roll: bool,
 }
 
 /// What is deployed.
@@ -119,7 +121,10 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
             up.deployed.stacks.iter().map(|(n, (s, _))| (n.clone(), s.outputs.clone())).collect(),
         ),
     };
-    let steps = steps(up.tree, up.plan, up.deployed)?;
+    let mut steps = steps(up.tree, up.plan, up.deployed)?;
+    if options.roll {
+        rolls(&mut steps, up.tree);
+    }
     let lock = Lock::new(up.cloud, bucket, operator, options.take_over);
     // The lock lies in the bucket: where that is not there yet, the step that makes it takes the lock.
     if up.deployed.stacks.contains_key(STATE) {
@@ -297,7 +302,6 @@ fn steps(tree: &Tree, plan: &Plan, deployed: &Deployed) -> Result<Steps, Error> 
         }
     }
     removals(&mut steps, plan, deployed);
-    rolls(&mut steps, tree);
     for (name, step) in &tree.steps {
         for first in &step.after {
             steps.before(first, name);

@@ -133,6 +133,15 @@ impl Engine<'_> {
                 Ok(false)
             };
         }
+        let leaving: Vec<String> =
+            stack.resources.keys().filter(|id| !wanted.contains(id)).cloned().collect();
+        for id in leaving {
+            if let Err(why) = allowed(stack, "Update:Delete", &id) {
+                let kind = stack.resources[&id].kind.clone();
+                stack.log(&id, &kind, "", "DELETE_FAILED", Some(why));
+                return Err(BTreeSet::from([id]));
+            }
+        }
         let outputs = self.outputs(stack, &template, &operation.target).map_err(stack_failed)?;
         self.clean_up(stack, operation, &wanted);
         stack.outputs = outputs;
@@ -183,7 +192,8 @@ impl Engine<'_> {
         let verb = if now.is_some() { "UPDATE" } else { "CREATE" };
         if let Some(now) = &now
             && now.kind == resource.kind
-            && now.properties == properties
+            && now.wanted == properties
+            && (!operation.reverts || now.properties == properties)
         {
             let kept = stack.resources.get_mut(id).expect("it has just been read");
             kept.deletion_policy.clone_from(&resource.deletion_policy);
@@ -193,10 +203,15 @@ impl Engine<'_> {
         let known = now.as_ref().map(|m| m.physical.clone()).unwrap_or_default();
         stack.log(id, &resource.kind, &known, &format!("{verb}_IN_PROGRESS"), None);
         self.fault(verb, &stack.name, &operation.target, id)?;
+        let wanted = properties.clone();
         let made = match now {
-            Some(old) => self.changed(operation, id, resource, old, properties)?,
+            Some(old) => {
+                let properties = kept(&old, properties, operation.reverts);
+                self.changed(stack, operation, id, resource, old, properties)?
+            }
             None => self.made(id, resource, properties, 0)?,
         };
+        let made = Made { wanted, ..made };
         let mut made = Made { needs: resource.needs(template), ..made };
         let asked = attributes(template).remove(id).unwrap_or_default();
         let value = |name: String| (name.clone(), attribute(&self.pseudo, &made, &name));
@@ -241,6 +256,7 @@ impl Engine<'_> {
             physical,
             status: Status::new("CREATE_COMPLETE"),
             properties,
+            wanted: Map::new(),
             attributes: BTreeMap::new(),
             generation,
             version: 0,
@@ -252,6 +268,7 @@ impl Engine<'_> {
     /// Changes a resource in place, or makes another and leaves the old one for the end.
     fn changed(
         &self,
+        stack: &StackFile,
         operation: &mut Operation,
         id: &str,
         resource: &Resource,
@@ -265,6 +282,7 @@ impl Engine<'_> {
                 Err(format!("Updates to {name} of {} are not supported", resource.kind))
             }
             Some((Effect::Replaces | Effect::MayReplace, _)) => {
+                allowed(stack, "Update:Replace", id)?;
                 let new = self.made(id, resource, properties, old.generation + 1)?;
                 if new.physical == old.physical {
                     return Err(format!(
@@ -361,5 +379,46 @@ impl Engine<'_> {
             outputs.insert(name.clone(), text);
         }
         Ok(outputs)
+    }
+}
+
+/// What a resource is to be: where its template says what it said before, what somebody made of it since stays.
+fn kept(old: &Made, target: Map<String, Value>, reverts: bool) -> Map<String, Value> {
+    if reverts {
+        return target;
+    }
+    let mut all = old.properties.clone();
+    let names: BTreeSet<&String> = old.wanted.keys().chain(target.keys()).collect();
+    for name in names {
+        match target.get(name) {
+            same if same == old.wanted.get(name) => {}
+            Some(value) => {
+                all.insert(name.clone(), value.clone());
+            }
+            None => {
+                all.remove(name);
+            }
+        }
+    }
+    all
+}
+
+/// Refuses what the stack's policy denies: the statements that name the resource by its logical id.
+fn allowed(stack: &StackFile, action: &str, id: &str) -> Result<(), String> {
+    let policy: Option<Value> = stack.policy.as_deref().and_then(|p| serde_json::from_str(p).ok());
+    let statements = policy.as_ref().and_then(|p| p["Statement"].as_array());
+    let resource = format!("LogicalResourceId/{id}");
+    let names = |value: &Value, word: &str| {
+        value.as_array().is_some_and(|all| all.iter().any(|v| v.as_str() == Some(word)))
+    };
+    let denies = |s: &&Value| {
+        s["Effect"] == "Deny" && names(&s["Action"], action) && names(&s["Resource"], &resource)
+    };
+    match statements.into_iter().flatten().position(|s| denies(&s)) {
+        Some(at) => Err(format!(
+            "Action denied by stack policy: Statement [#{}] does not allow [{action}] for resource [{resource}]",
+            at + 1
+        )),
+        None => Ok(()),
     }
 }

@@ -302,18 +302,40 @@ impl Cloud for Local {
             None if request.create => self.empty(&request.stack)?,
             None => return self.expect(&request.stack, "CreateChangeSet").map(|_| None),
         };
-        let all = self.compare(&file, &target)?;
+        let mut all: Vec<SetChange> =
+            self.compare(&file, &target)?.iter().map(set_change).collect();
+        if request.revert_drift {
+            let engine =
+                Engine { store: &self.store, pseudo: self.pseudo(&file), faults: &self.faults };
+            let found = engine.drift(&file);
+            let found = found
+                .map_err(|text| CloudError::new("CreateChangeSet", ErrorKind::Refused, text))?;
+            for drifted in found {
+                if all.iter().any(|change| change.id == drifted.resource) {
+                    continue;
+                }
+                let (id, kind) = (drifted.resource, drifted.kind);
+                let action = crate::cloudformation::Action::Modify;
+                all.push(SetChange {
+                    id,
+                    kind,
+                    action,
+                    replacement: Replacement::No,
+                    dynamic: false,
+                });
+            }
+        }
         if all.is_empty() && !request.create && self.same_outputs(&file, &target)? {
             return Ok(None);
         }
         let (create, keep_failed) = (request.create, request.keep_failed);
-        let prepared = Prepared { create, target, keep_failed };
+        let prepared = Prepared { create, target, keep_failed, reverts: request.revert_drift };
         file.change_sets.insert(request.name.clone(), prepared);
         self.write(&file)?;
         Ok(Some(ChangeSet {
             name: request.name.clone(),
             stack: request.stack.clone(),
-            changes: all.iter().map(set_change).collect(),
+            changes: all,
         }))
     }
 
@@ -336,6 +358,7 @@ impl Cloud for Local {
         let before = if prepared.create { BTreeMap::new() } else { file.resources.clone() };
         file.operation = Some(Operation {
             keep_failed: prepared.keep_failed,
+            reverts: prepared.reverts,
             ..Operation::new(kind, prepared.target, before)
         });
         let verb = if prepared.create { "CREATE" } else { "UPDATE" };

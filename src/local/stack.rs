@@ -47,6 +47,9 @@ pub(super) struct Made {
     pub physical: String,
     pub status: Status,
     pub properties: Map<String, Value>,
+    /// What its template made of it, whatever somebody has done to it since.
+    #[serde(default)]
+    pub wanted: Map<String, Value>,
     /// Attributes that its template asks of it.
     #[serde(default)]
     pub attributes: BTreeMap<String, Value>,
@@ -75,6 +78,9 @@ pub(super) struct Operation {
     /// Whether a failure is left as it is.
     #[serde(default)]
     pub keep_failed: bool,
+    /// Whether what somebody changed by hand is put back.
+    #[serde(default)]
+    pub reverts: bool,
     /// Logical ids that are left alone: by a deletion, or by a rollback that goes on.
     #[serde(default)]
     pub leave: BTreeSet<String>,
@@ -84,7 +90,7 @@ impl Operation {
     /// Returns one that begins.
     pub(super) fn new(kind: Kind, target: Input, before: BTreeMap<String, Made>) -> Self {
         let (done, old, leave) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
-        Self { kind, target, before, done, old, keep_failed: false, leave }
+        Self { kind, target, before, done, old, keep_failed: false, reverts: false, leave }
     }
 }
 
@@ -104,6 +110,8 @@ pub(super) struct Prepared {
     pub target: Input,
     #[serde(default)]
     pub keep_failed: bool,
+    #[serde(default)]
+    pub reverts: bool,
 }
 
 impl StackFile {

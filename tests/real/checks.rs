@@ -90,7 +90,7 @@ impl Running {
         std::fs::create_dir_all(&plugin).unwrap();
         std::fs::write(plugin.join("plugin.yaml"), looker(&page(Arc::clone(&status)))).unwrap();
         folder.edit("nodePools:", "plugins: {looker: {enabled: true}}\nnodePools:");
-        folder.fine(&mock.0.address, &["up", "--yes", "--no-validate"]);
+        folder.fine(&mock.0.address, &["up", "--yes"]);
         let machines = machines(&mock);
         let manifest =
             std::fs::read_to_string(folder.path().join("rendered/manifest.yaml")).unwrap();

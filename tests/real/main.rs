@@ -35,10 +35,10 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What `up` is told where no machine ever answers.
+/// What `up` is told where no machine ever answers: unless it is said how to ask them.
 fn unasked(arguments: &[&str]) -> &'static [&'static str] {
-    let up = arguments.first() == Some(&"up");
-    if up && !arguments.contains(&"--no-validate") { &["--no-validate"] } else { &[] }
+    let up = arguments.first() == Some(&"up") && !arguments.contains(&"--kubeconfig");
+    if up { &["--no-validate", "--no-roll"] } else { &[] }
 }
 
 /// Runs a program that must be there.

@@ -58,6 +58,7 @@ What it still gets wrong, compared with AWS:
  * An executed change set stays in ListChangeSets, and its name may be used again: not established for AWS.
  * Stack names, tags and descriptions are not checked for length and characters, parameters not for MinLength,
    MaxLength, MinValue and MaxValue.
+ * Policies of stacks are kept, and not enforced.
  * Drift is what /mock/drift says, whatever is really there; finding it takes no time.
  * Not there, and answered with InvalidAction: CreateStack, UpdateStack, CancelUpdateStack, ValidateTemplate,
    stack sets, stack policies, imports, nested stacks, macros. RollbackStack takes back what failed here only.
@@ -525,6 +526,7 @@ class Stack:
     completed: list[str] = dataclasses.field(default_factory=list)
     events: list[Json] = dataclasses.field(default_factory=list)
     protected: bool = False
+    policy: str = ""
     updated: datetime.datetime | None = None
     deleted: datetime.datetime | None = None
     change_set_id: str = ""
@@ -563,6 +565,7 @@ class ChangeSet:
     created: datetime.datetime
     ready: float
     on_failure: str
+    reverts: bool = False
     executed: bool = False
     obsolete: bool = False
     # What early validation found.
@@ -1469,6 +1472,20 @@ class Preview:
         return details
 
 
+def put_back(stack: Stack, name: str) -> Json:
+    """The change of a resource that only differs from what its stack made of it."""
+    resource = stack.resources[name]
+    return {
+        "Action": "Modify",
+        "LogicalResourceId": name,
+        "PhysicalResourceId": resource.physical_id,
+        "ResourceType": resource.type,
+        "Replacement": "False",
+        "Scope": ["Properties"],
+        "Details": [],
+    }
+
+
 def direct_detail(attribute: str) -> Json:
     target = {"Attribute": attribute, "RequiresRecreation": "Never"}
     return {"Target": target, "Evaluation": "Static", "ChangeSource": "DirectModification"}
@@ -2083,6 +2100,9 @@ class CloudFormation:
             else stack.tags
         )
         changes = Preview(self.world, stack, template, resolved, tags).changes()
+        if form.get("DeploymentMode") == "REVERT_DRIFT":
+            known = {change["LogicalResourceId"] for change in changes}
+            changes += [put_back(stack, name) for name in self.drifted(stack) if name not in known]
         change_set = ChangeSet(
             name=name,
             id=place.arn("cloudformation", f"changeSet/{name}/{uuid.uuid4()}"),
@@ -2100,6 +2120,7 @@ class CloudFormation:
             created=now(),
             ready=time.monotonic() + self.world.delay,
             on_failure=form.get("OnStackFailure", "ROLLBACK"),
+            reverts=form.get("DeploymentMode") == "REVERT_DRIFT",
         )
         for logical_id in template["Resources"]:
             called = dataclasses.replace(stack, tags=tags)
@@ -2110,6 +2131,9 @@ class CloudFormation:
             Operation(self.world, stack).set_status("REVIEW_IN_PROGRESS", "User Initiated")
         self.world.change_sets.append(change_set)
         return {"Id": change_set.id, "StackId": stack.id}
+
+    def drifted(self, stack: Stack) -> list[str]:
+        return [name for called, name, _ in self.world.drifts if stack.called(called)]
 
     def stack_for_change_set(self, place: Place, name: str, kind: str, change_set: str) -> tuple[Stack, bool]:
         """The stack that a change set is for, and whether the change set brings it into being."""
@@ -2254,6 +2278,8 @@ class CloudFormation:
             message = f"ChangeSet [{one.id}] cannot be executed in its current status of [{status}]"
             raise AwsError("InvalidChangeSetStatus", message)
         stack = one.stack
+        if one.reverts:
+            self.world.drifts[:] = [drift for drift in self.world.drifts if not stack.called(drift[0])]
         if stack.status not in (UPDATABLE if one.type == "UPDATE" else {"REVIEW_IN_PROGRESS"}):
             raise validation_error(f"Stack:{stack.id} is in {stack.status} state and can not be updated.")
         one.executed = True
@@ -2366,6 +2392,15 @@ class CloudFormation:
             raise validation_error(f"Stack [{stack.name}] does not exist")
         stack.protected = is_true(required(form, "EnableTerminationProtection"))
         return {"StackId": stack.id}
+
+    def action_set_stack_policy(self, place: Place, form: dict[str, str]) -> Json:
+        stack = self.world.stack(place, required(form, "StackName"))
+        stack.policy = required(form, "StackPolicyBody")
+        return {}
+
+    def action_get_stack_policy(self, place: Place, form: dict[str, str]) -> Json:
+        policy = self.world.stack(place, required(form, "StackName")).policy
+        return {"StackPolicyBody": policy} if policy else {}
 
     def action_signal_resource(self, place: Place, form: dict[str, str]) -> Json:
         stack = self.world.stack(place, required(form, "StackName"))
@@ -2957,6 +2992,7 @@ def stack_report(stack: Stack) -> Json:
         "region": stack.place.region,
         "status": stack.status,
         "protected": stack.protected,
+        "policy": stack.policy,
         "tags": stack.tags,
         "order": stack.completed,
         "resources": resources,

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::mock::{Call, Folder, Mock};
-use crate::{root, shown};
+use crate::{program, root, shown};
 
 /// What was asked of CloudFormation that changes something, each with the resources that it names.
 fn asked(calls: &[Call]) -> Vec<String> {
     let named = |call: &Call| {
-        ["ResourcesToSkip", "RetainResources", "OnStackFailure"]
+        ["ResourcesToSkip", "RetainResources", "OnStackFailure", "DeploymentMode"]
             .iter()
             .filter(|name| !call.parameters[**name].is_null())
             .map(|name| format!(" {name}={}", call.parameters[*name]))
@@ -221,6 +221,81 @@ fn what_was_changed_by_hand_is_told_with_its_owner() {
     let (code, said, _) = world.run(&["status", "--drift"]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains(&format!("{pool}: not all of it could be looked at")), "{said}");
+}
+
+#[test]
+fn what_was_changed_by_hand_is_put_back_where_that_is_asked_for() {
+    let world = World::up();
+    let pool = world.pool();
+    let change = json!({"resource": format!("{pool}/Group"), "path": "/MaxSize", "expected": "3", "actual": "7"});
+    world.mock.0.ask("POST", "/mock/drift", &change);
+    let (code, said, _) = world.run(&["plan", "--drift"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("stays until the same setting changes, or --revert-drift"), "{said}");
+    let (code, said, _) = world.run(&["plan", "--revert-drift", "--save", "plan.json"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("is put back") && said.contains("up --plan plan.json --revert-drift"),
+        "{said}"
+    );
+    // A saved plan is for the same words only.
+    let (code, said, _) = world.run(&["up", "--plan", "plan.json"]);
+    assert_eq!(code, 1, "{said}");
+    let (code, said, asked) = world.run(&["up", "--plan", "plan.json", "--revert-drift"]);
+    assert_eq!(code, 0, "{said}");
+    let set = "CreateChangeSet DeploymentMode=\"REVERT_DRIFT\"";
+    assert!(asked.contains(&set.to_owned()), "{asked:?}");
+    assert!(asked.contains(&"ExecuteChangeSet".to_owned()), "{asked:?}");
+    let (_, said, _) = world.run(&["status", "--drift"]);
+    assert!(!said.contains("MaxSize"), "{said}");
+}
+
+#[test]
+fn what_somebody_else_has_under_way_is_waited_for() {
+    let world = World::up();
+    let pool = world.pool();
+    let name = world
+        .mock
+        .stacks()
+        .iter()
+        .find(|s| s["tags"]["kaws/stack"] == pool.as_str())
+        .unwrap()["name"]
+        .clone();
+    world.mock.delay(1.0);
+    let (sign, url) =
+        ("aws:amz:us-west-2:cloudformation", format!("http://{}/", world.mock.0.address));
+    let form =
+        format!("Action=DeleteStack&Version=2010-05-15&StackName={}", name.as_str().unwrap());
+    let said = program(
+        "curl",
+        &["-sSf", "--user", "test:test", "--aws-sigv4", sign, "-d", &form, &url],
+        &root(),
+    );
+    assert!(said.status.success(), "{}", shown(&said));
+    assert_eq!(world.status(&pool), "DELETE_IN_PROGRESS");
+    let (code, said, _) = world.run(&["plan"]);
+    assert_eq!(code, 0, "{said}");
+    let text = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&format!("Somebody is changing {pool} (DELETE_IN_PROGRESS)")), "{said}");
+    let (code, said, asked) = world.run(&["up", "--yes"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("DELETE_IN_PROGRESS"), "{said}");
+    // Only then it was planned, and made anew.
+    assert_eq!(asked, ["CreateChangeSet", "ExecuteChangeSet"], "{said}");
+    assert_eq!(world.status(&pool), "CREATE_COMPLETE");
+}
+
+#[test]
+fn stacks_that_hold_data_have_a_policy() {
+    let world = World::up();
+    let policy = |short: &str| {
+        let all = world.mock.stacks();
+        let stack = all.iter().find(|s| s["tags"]["kaws/stack"] == short).unwrap();
+        stack["policy"].as_str().unwrap().to_owned()
+    };
+    assert!(policy("state").contains("LogicalResourceId/Key"), "{}", policy("state"));
+    assert!(policy("etcd").contains("LogicalResourceId/Etcd0Data"), "{}", policy("etcd"));
+    assert_eq!(policy("network"), "");
 }
 
 #[test]

@@ -67,6 +67,7 @@ async fn planned(cloud: &FakeCloud, tree: &Tree) -> (Plan, Deployed) {
         causes: Vec::new(),
         locked: locked(),
         remove: &BTreeSet::new(),
+        revert_drift: false,
     };
     (plan("fake", wanted, &there).unwrap(), there)
 }
@@ -96,7 +97,12 @@ async fn deploy_tree(
         again: &|| Box::pin(async { Ok(planned(cloud, &tree).await.0.digest) }),
         running: &NoCluster,
     };
-    up(work, operator, &UpOptions { at_most: 4, role: None, take_over, keep_failed: false }).await
+    up(
+        work,
+        operator,
+        &UpOptions { at_most: 4, role: None, take_over, keep_failed: false, roll: true },
+    )
+    .await
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {
@@ -198,7 +204,8 @@ fn whoever_was_overtaken_between_plan_and_lock_changes_nothing() {
         again: &|| Box::pin(async { Ok("another".to_owned()) }),
         running: &NoCluster,
     };
-    let options = UpOptions { at_most: 4, role: None, take_over: false, keep_failed: false };
+    let options =
+        UpOptions { at_most: 4, role: None, take_over: false, keep_failed: false, roll: true };
     let error = run(up(work, &operator(2, || 200), &options)).unwrap_err();
     assert!(matches!(error, Error::Overtaken), "{error}");
     assert_eq!(executed(&cloud), before);

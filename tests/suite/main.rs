@@ -33,6 +33,7 @@ mod scenarios;
 mod screens;
 mod sequences;
 mod settings_edges;
+mod stack_policies;
 mod updates;
 mod ups;
 mod users_plugin;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Exit, only_file, rendered};
 use crate::causes::owners;
-use crate::cli::deploying::{Purpose, Session, fail, plan_against, plan_text, runtime};
+use crate::cli::deploying::{Drifting, Purpose, Session, fail, plan_against, plan_text, runtime};
 use crate::cli::report::{say, say_error};
 use crate::cli::{Common, Output, PlanArguments};
 use crate::deploy::plan::{Deployed, Plan, StackAction, Wanted, plan};
@@ -65,6 +65,9 @@ fn saved(common: &Common, arguments: &PlanArguments, plan: &Plan, path: &Path) {
     for stack in &arguments.remove {
         up.push_str(&format!(" --remove {stack}"));
     }
+    if arguments.revert_drift {
+        up.push_str(" --revert-drift");
+    }
     let file = common.file.first().map_or(Path::new("cluster.yaml"), |f| f.as_path());
     say(&format!("Saved in {} (digest {short}). To do exactly this:", path.display()));
     say(&format!("  {}", arguments.cloud.same(&up, file)));
@@ -89,7 +92,12 @@ async fn against_cloud(common: &Common, arguments: &PlanArguments) -> Result<(Pl
     let session =
         Session::open(common, file, &arguments.cloud, BTreeMap::new(), Purpose::Deploy).await?;
     let remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
-    let (plan, _) = session.plan(&remove).await?;
+    let drifting = match (arguments.revert_drift, arguments.drift) {
+        (true, _) => Drifting::Reverted,
+        (false, true) => Drifting::Shown,
+        (false, false) => Drifting::Unseen,
+    };
+    let (plan, _) = session.plan(&remove, drifting).await?;
     Ok((plan, session.tree))
 }
 
@@ -115,6 +123,7 @@ fn against_tree(common: &Common, base: &Path) -> Result<(Plan, Tree), Exit> {
         causes: Vec::new(),
         locked: lock_values(&tree),
         remove: &BTreeSet::new(),
+        revert_drift: false,
     };
     let mut made = plan("none", wanted, &there).map_err(|error| fail(&error))?;
     made.base = None;

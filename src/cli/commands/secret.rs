@@ -6,7 +6,7 @@ use std::io::{IsTerminal as _, Read as _};
 use serde_json::json;
 
 use super::{Exit, asked, only_file};
-use crate::cli::deploying::{CloudArguments, Live, Purpose, Session, fail, runtime};
+use crate::cli::deploying::{CloudArguments, Drifting, Live, Purpose, Session, fail, runtime};
 use crate::cli::report::{say, say_error};
 use crate::cli::{Common, Output, SecretCommand};
 use crate::deploy::{list_secrets, remove_secret, set_secret, settle, up_state};
@@ -121,7 +121,7 @@ async fn ensure_state(
     let live = Live::new(common.output);
     let cluster = &session.tree.cluster.name;
     settle(&*session.cloud, cluster, &*live).await.map_err(|e| fail(&e))?;
-    let (plan, there) = session.plan(&BTreeSet::new()).await?;
+    let (plan, there) = session.plan(&BTreeSet::new(), Drifting::Unseen).await?;
     if there.stacks.contains_key("state") {
         return Ok(());
     }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Live, Patience, Purpose, Reach, Session, Wait, checks, fail, free_stuck, operator, plan_text,
-    reasons, runtime, said_failures, say_root_cause,
+    Drifting, Live, Patience, Purpose, Reach, Session, Wait, checks, fail, free_stuck, operator,
+    plan_text, reasons, runtime, said_failures, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -41,7 +41,7 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     let gone = free_stuck(common, &session, &stacks, arguments, &live).await?;
     let mut remove: BTreeSet<String> = arguments.remove.iter().cloned().collect();
     remove.retain(|stack| !gone.contains(stack));
-    let (plan, there) = session.plan(&remove).await?;
+    let (plan, there) = session.plan(&remove, drifting(arguments)).await?;
     if let Some(saved) = &arguments.plan {
         same_plan(saved, &plan)?;
     }
@@ -83,6 +83,10 @@ async fn holds(common: &Common, arguments: &UpArguments, session: &Session) -> R
 
 /// How long to wait before checks are run again.
 const AGAIN: Duration = Duration::from_secs(10);
+
+fn drifting(arguments: &UpArguments) -> Drifting {
+    if arguments.revert_drift { Drifting::Reverted } else { Drifting::Unseen }
+}
 
 /// `--fail` belongs to the local cloud alone.
 fn faults(arguments: &UpArguments) -> Result<BTreeMap<String, String>, Exit> {
@@ -241,7 +245,7 @@ async fn execute(
         locked: &session.locked,
         record: session.record(),
         watcher: live,
-        again: &|| Box::pin(session.digest(remove)),
+        again: &|| Box::pin(session.digest(remove, there, drifting(arguments))),
         running: &running,
     };
     let options = UpOptions {
@@ -249,6 +253,7 @@ async fn execute(
         role: arguments.cloud.service_role.clone(),
         take_over: arguments.take_over,
         keep_failed: arguments.keep_failed,
+        roll: !arguments.no_roll,
     };
     up(work, &operator(), &options).await.map_err(|error| fail(&error))
 }

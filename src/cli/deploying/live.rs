@@ -196,7 +196,9 @@ impl Live {
             }
             // What begins is told when it ends: half the lines, and nothing lost.
             Progress::Detail { status, .. }
-                if status.ends_with("_IN_PROGRESS") && !status.contains("ROLLBACK") => {}
+                if status.ends_with("_IN_PROGRESS")
+                    && !status.contains("ROLLBACK")
+                    && !status.starts_with("is in ") => {}
             Progress::Detail { step, subject, status, reason } => {
                 say(&format!("{}   {}  {subject}  {status}", time(), short(step)));
                 for part in reason.iter().filter(|_| status.ends_with("_FAILED")) {

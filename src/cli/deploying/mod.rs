@@ -19,5 +19,5 @@ pub(super) use live::{Live, clock, stamp};
 pub(super) use plan_text::{plan_against, plan_text};
 pub(super) use reach::{ClusterArguments, Reach, own_kubeconfig};
 pub(super) use refusal::fail;
-pub(super) use session::{Purpose, Session, operator, runtime};
+pub(super) use session::{Drifting, Purpose, Session, operator, runtime};
 pub(super) use stuck::free_stuck;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::cloudformation::{Action, Fate, PropertyChange};
 use crate::deploy::Tree;
-use crate::deploy::plan::{Cause, Nodes, Plan, ResourcePlan, StackAction, StackPlan};
+use crate::deploy::plan::{Cause, DriftFate, Nodes, Plan, ResourcePlan, StackAction, StackPlan};
 
 /// The width everything fits.
 const WIDTH: usize = 80;
@@ -37,6 +37,8 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.push(String::new());
         addons(plan, &mut out);
     }
+    busy(plan, &mut out);
+    drifted(plan, &mut out);
     let idle: Vec<&str> = named(plan, |s| s.action == StackAction::None);
     if !idle.is_empty() {
         out.push(String::new());
@@ -49,6 +51,46 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.extend(wrapped(&summary(plan), ""));
     }
     out.join("\n")
+}
+
+/// Stacks that somebody else is changing.
+fn busy(plan: &Plan, out: &mut Vec<String>) {
+    let all: Vec<String> = plan
+        .stacks
+        .iter()
+        .filter_map(|s| Some(format!("{} ({})", s.stack, s.busy.as_ref()?)))
+        .collect();
+    if !all.is_empty() {
+        out.push(String::new());
+        let text = format!(
+            "Somebody is changing {}: this plan is of before. kaws up waits until that is over, and plans anew.",
+            all.join(", ")
+        );
+        out.extend(wrapped(&text, ""));
+    }
+}
+
+/// What somebody changed by hand, whose it is, and what becomes of it.
+fn drifted(plan: &Plan, out: &mut Vec<String>) {
+    let all = plan.stacks.iter().flat_map(|s| s.drift.iter().map(|d| (s.stack.as_str(), d)));
+    for (at, (stack, drift)) in all.enumerate() {
+        if at == 0 {
+            out.extend([String::new(), "Changed by hand".to_owned()]);
+        }
+        let of = &drift.drifted;
+        let gone = if of.deleted { "  is gone" } else { "" };
+        let becomes = match drift.fate {
+            DriftFate::Stays => "stays until the same setting changes, or --revert-drift",
+            DriftFate::Overwritten => "this plan changes the same setting",
+            DriftFate::Reverted => "is put back",
+        };
+        let name = format!("{stack}/{}{gone}", of.resource);
+        out.push(format!("  ! {name}    {}", drift.owners.join(", ")).trim_end().to_owned());
+        for (path, should, is) in &of.properties {
+            out.extend(wrapped(&format!("{path:24} {should} → {is}"), "      "));
+        }
+        out.extend(wrapped(becomes, "      "));
+    }
 }
 
 /// What controllers apply by themselves: no machine is replaced for it.
@@ -183,7 +225,9 @@ fn quiet(stack: &StackPlan) -> &'static str {
             && c.change.action == Action::Modify
             && c.change.properties.iter().any(|p| p.path.starts_with("LaunchTemplateData"))
     });
+    let reverts = stack.drift.iter().any(|d| d.fate == DriftFate::Reverted);
     match (stack.changes.is_empty(), stack.protect) {
+        (true, None) if reverts => "what was changed by hand is put back",
         (false, _) if renewed => "new nodes only; those that run stay as they are",
         (false, _) => "",
         (true, Some(true)) => "protected against deletion",
@@ -399,9 +443,14 @@ fn summary(plan: &Plan) -> String {
     let new = if counts.add > 0 { format!("{} new, ", counts.add) } else { String::new() };
     let refused =
         if counts.refused > 0 { format!(", {} refused", counts.refused) } else { String::new() };
+    let drift = plan.stacks.iter().flat_map(|s| &s.drift);
+    let back = match drift.filter(|d| d.fate == DriftFate::Reverted).count() {
+        0 => String::new(),
+        count => format!(", {count} put back"),
+    };
     let rolls = if counts.roll == 1 { "rolls" } else { "roll" };
     format!(
-        "{total} {} in {stacks} {}: {new}{} in place, {} {rolls} nodes, {} replace, {} remove{refused}.",
+        "{total} {} in {stacks} {}: {new}{} in place, {} {rolls} nodes, {} replace, {} remove{refused}{back}.",
         nouns.0, nouns.1, counts.in_place, counts.roll, counts.replace, counts.remove
     )
 }

@@ -12,7 +12,7 @@ use crate::cli::commands::{options, rendered};
 use crate::cli::exit::Exit;
 use crate::cli::report::say_findings;
 use crate::deploy::plan::{Deployed, Plan, Wanted, deployed, plan};
-use crate::deploy::{Error, Operator, Record, Source, Tree};
+use crate::deploy::{Error, Operator, Record, Source, Tree, drifts};
 use crate::finding::{Finding, Findings};
 use crate::port::{Cloud, Identity};
 use crate::run::Run;
@@ -28,6 +28,17 @@ pub(in crate::cli) struct Session {
     pub locked: BTreeMap<String, String>,
     file: PathBuf,
     common: Common,
+}
+
+/// What becomes of what somebody changed by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Drifting {
+    /// Nobody looks for it.
+    Unseen,
+    /// It is shown.
+    Shown,
+    /// It is put back.
+    Reverted,
 }
 
 /// What a command wants of a cloud.
@@ -72,8 +83,12 @@ impl Session {
     pub(in crate::cli) async fn plan(
         &self,
         remove: &BTreeSet<String>,
+        drifting: Drifting,
     ) -> Result<(Plan, Deployed), Exit> {
-        let there = deployed(&*self.cloud, &self.tree).await.map_err(|error| fail(&error))?;
+        let mut there = deployed(&*self.cloud, &self.tree).await.map_err(|error| fail(&error))?;
+        if drifting != Drifting::Unseen {
+            there.drift = drifts(&*self.cloud, there.stacks.values().map(|(s, _)| s)).await;
+        }
         let options = options(&self.common, &self.file);
         let wanted = Wanted {
             tree: &self.tree,
@@ -81,20 +96,29 @@ impl Session {
             causes: causes(&options, &self.run, &self.tree, &there, &self.locked),
             locked: self.locked.clone(),
             remove,
+            revert_drift: drifting == Drifting::Reverted,
         };
         let made = plan(self.cloud.name(), wanted, &there).map_err(|error| fail(&error))?;
         Ok((made, there))
     }
 
     /// Makes the plan anew, without its causes, and returns its digest.
-    pub(in crate::cli) async fn digest(&self, remove: &BTreeSet<String>) -> Result<String, Error> {
-        let there = deployed(&*self.cloud, &self.tree).await?;
+    pub(in crate::cli) async fn digest(
+        &self,
+        remove: &BTreeSet<String>,
+        before: &Deployed,
+        drifting: Drifting,
+    ) -> Result<String, Error> {
+        let mut there = deployed(&*self.cloud, &self.tree).await?;
+        // What was changed by hand is looked for once: it takes minutes.
+        there.drift = before.drift.clone();
         let wanted = Wanted {
             tree: &self.tree,
             owners: &self.owners,
             causes: Vec::new(),
             locked: self.locked.clone(),
             remove,
+            revert_drift: drifting == Drifting::Reverted,
         };
         Ok(plan(self.cloud.name(), wanted, &there)?.digest)
     }

@@ -6,10 +6,13 @@ use serde_json::Value;
 
 use super::detail::details;
 use super::risk::at_risk;
-use super::{Cause, Deployed, Nodes, ResourcePlan, StackAction, StackPlan, Wanted};
+use super::{
+    Cause, Deployed, DriftFate, DriftPlan, Nodes, ResourcePlan, StackAction, StackPlan, Wanted,
+};
 use crate::cloudformation::{Action, Change, Fate, Pseudo, Side, Template, changes, references};
 use crate::deploy::error::Error;
 use crate::deploy::tree::{Source, Tree, TreeStack};
+use crate::port::Drifted;
 use crate::port::{CloudError, ErrorKind, Stack};
 
 /// Outputs that may change, by stack, each with the letters of why.
@@ -37,9 +40,13 @@ pub(super) fn stack(
     let outputs_differ = there.is_some_and(|(_, t)| t.outputs != stack.template.outputs);
     let protect = there.is_some_and(|(s, _)| s.protected != stack.protected);
     let protect = protect.then_some(stack.protected);
+    let drift = drifted(&stack.short, &found, wanted, deployed);
+    let reverts = drift.iter().any(|d| d.fate == DriftFate::Reverted);
     let action = match there {
         None => StackAction::Create,
-        Some(_) if !found.is_empty() || outputs_differ || protect.is_some() => StackAction::Update,
+        Some(_) if reverts || !found.is_empty() || outputs_differ || protect.is_some() => {
+            StackAction::Update
+        }
         Some(_) => StackAction::None,
     };
     let nodes = nodes(&stack.template, &found, wanted.tree.rolls.get(&stack.short));
@@ -62,8 +69,39 @@ pub(super) fn stack(
         drops_after: BTreeSet::new(),
         clears: deployed.never_came.get(&stack.short).cloned(),
         protect,
+        busy: there
+            .and_then(|(now, _)| now.status.is_in_progress().then(|| now.status.to_string())),
+        drift,
         unsure,
     })
+}
+
+/// What somebody changed by hand of a stack, and what becomes of it.
+fn drifted(
+    stack: &str,
+    changes: &[Change],
+    wanted: &Wanted<'_>,
+    deployed: &Deployed,
+) -> Vec<DriftPlan> {
+    // `/Tags/0/Value` of CloudFormation and `Tags` of the local cloud are the same setting.
+    let setting =
+        |path: &str| path.trim_start_matches('/').split(['/', '.']).next().map(str::to_owned);
+    let one = |drifted: &Drifted| {
+        let owners = wanted.owners.get(&format!("{stack}/{}", drifted.resource));
+        let change = changes.iter().find(|c| c.id == drifted.resource);
+        let same = change.is_some_and(|change| {
+            let changed: BTreeSet<_> = change.properties.iter().map(|p| setting(&p.path)).collect();
+            change.fate == Fate::Replaces
+                || drifted.properties.iter().any(|(path, ..)| changed.contains(&setting(path)))
+        });
+        let fate = match (wanted.revert_drift, same) {
+            (true, _) => DriftFate::Reverted,
+            (false, true) => DriftFate::Overwritten,
+            (false, false) => DriftFate::Stays,
+        };
+        DriftPlan { drifted: drifted.clone(), owners: owners.cloned().unwrap_or_default(), fate }
+    };
+    deployed.drift.get(stack).into_iter().flat_map(|d| &d.resources).map(one).collect()
 }
 
 /// A stack that is deployed and no longer rendered.
@@ -86,6 +124,8 @@ pub(super) fn leaving(name: &str, wanted: &Wanted<'_>, deployed: &Deployed) -> S
         drops_after: BTreeSet::new(),
         clears: None,
         protect: None,
+        busy: None,
+        drift: Vec::new(),
         unsure: BTreeMap::new(),
     }
 }

@@ -18,7 +18,7 @@ use super::error::Error;
 use super::record::{Deployment, Record};
 use super::tree::{ClusterFacts, Tree};
 use crate::cloudformation::{Action, Change, Fate, Template};
-use crate::port::{Cloud, Stack};
+use crate::port::{Cloud, Drift, Drifted, Stack};
 
 /// A difference of the input, and what it makes different.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -76,9 +76,40 @@ pub struct StackPlan {
     pub clears: Option<String>,
     /// Whether its protection against deletion is set or taken away.
     pub protect: Option<bool>,
+    /// The state of a stack that somebody else is changing: what is planned is of before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy: Option<String>,
+    /// What somebody changed by hand, where that was looked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drift: Vec<DriftPlan>,
     /// Outputs whose value may be another one afterwards, each with the letters of why.
     #[serde(skip)]
     pub unsure: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// A resource that somebody changed by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftPlan {
+    /// What differs.
+    #[serde(flatten)]
+    pub drifted: Drifted,
+    /// The plugins that own it.
+    pub owners: Vec<String>,
+    /// What becomes of it.
+    pub fate: DriftFate,
+}
+
+/// What becomes of what somebody changed by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriftFate {
+    /// It stays as it is.
+    Stays,
+    /// This plan changes the same setting.
+    Overwritten,
+    /// It is made what the template says.
+    Reverted,
 }
 
 /// The machines of a stack that are replaced.
@@ -178,6 +209,8 @@ pub struct Deployed {
     pub bundles: Vec<String>,
     /// Names of secrets that are set.
     pub secrets: BTreeSet<String>,
+    /// What somebody changed by hand, by stack, where that was looked for.
+    pub drift: BTreeMap<String, Drift>,
 }
 
 /// Reads what is deployed.
@@ -219,7 +252,7 @@ pub async fn deployed(cloud: &dyn Cloud, tree: &Tree) -> Result<Deployed, Error>
     let last = super::record::recorded(cloud, &cluster.bucket).await?;
     let bundles = cloud.list(&cluster.bucket, "nodes/").await?;
     let secrets = super::secrets::list_secrets(cloud, &cluster.bucket).await?;
-    Ok(Deployed { stacks, never_came, last, bundles, secrets })
+    Ok(Deployed { stacks, never_came, last, bundles, secrets, ..Deployed::default() })
 }
 
 /// What the plan is made from, beside what is deployed.
@@ -235,6 +268,8 @@ pub struct Wanted<'a> {
     pub locked: BTreeMap<String, String>,
     /// Stacks to remove.
     pub remove: &'a BTreeSet<String>,
+    /// Whether what somebody changed by hand is put back.
+    pub revert_drift: bool,
 }
 
 /// Makes the plan.
@@ -373,6 +408,11 @@ fn digest(plan: &Plan, tree: &Tree) -> String {
                 s.protect,
                 &s.drops_after,
                 s.changes.iter().map(|c| &c.change).collect::<Vec<_>>(),
+                s.drift
+                    .iter()
+                    .filter(|d| d.fate == DriftFate::Reverted)
+                    .map(|d| &d.drifted.resource)
+                    .collect::<Vec<_>>(),
             )
         })
         .collect();
