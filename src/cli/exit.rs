@@ -46,6 +46,12 @@ impl Exit {
         EXIT_CODES.iter().find(|(_, exit, _)| *exit == self).map_or(70, |(code, ..)| *code)
     }
 
+    /// Returns the one with a number.
+    #[must_use]
+    pub fn of(code: i32) -> Option<Self> {
+        EXIT_CODES.iter().find(|(own, ..)| i32::from(*own) == code).map(|(_, exit, _)| *exit)
+    }
+
     /// Returns the one of two that counts over many files: the first that occurs of 70, 4, 3, 1, 2.
     #[must_use]
     pub fn worse(self, other: Self) -> Self {

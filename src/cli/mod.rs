@@ -202,6 +202,9 @@ struct PlanArguments {
     /// Plan the removal of a stack that is no longer rendered; repeatable.
     #[arg(long, value_name = "STACK")]
     remove: Vec<String>,
+    /// How many clusters at once, where several files are given.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    clusters: usize,
     /// Also look for what was changed by hand, which takes a while.
     #[arg(long, conflicts_with = "base")]
     drift: bool,
@@ -232,6 +235,9 @@ struct UpArguments {
     /// Take over a lock whose holder is gone.
     #[arg(long)]
     take_over: bool,
+    /// How many clusters at once, where several files are given and nothing is asked.
+    #[arg(long, default_value_t = 4, value_name = "N")]
+    clusters: usize,
     /// Put back what was changed by hand, which is looked for first.
     #[arg(long)]
     revert_drift: bool,

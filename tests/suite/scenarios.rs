@@ -3,7 +3,8 @@
 //!
 //! A scenario is a file of `tests/scenarios`, and what it should print stands in it: `$` runs a command, `>` runs
 //! one and shows only how it ended, `~ a => b` edits `cluster.yaml` (`\\n` begins a line), `! {…}` is what a machine of the pool `other`
-//! reports, `% STACK a => b` is what somebody else did to a stack, `#` is a comment.
+//! reports, `% STACK a => b` is what somebody else did to a stack, `@ a|b` is a line of what a controller reports of the cluster, `#` is a
+//! comment.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,9 @@ use crate::support::{Cluster, expect_file};
 /// What was typed, without what was printed.
 fn typed(text: &str) -> Vec<&str> {
     text.lines()
-        .filter(|line| ["# ", "$ ", "> ", "~ ", "! ", "% "].iter().any(|p| line.starts_with(p)))
+        .filter(|line| {
+            ["# ", "$ ", "> ", "~ ", "! ", "% ", "@ "].iter().any(|p| line.starts_with(p))
+        })
         .collect()
 }
 
@@ -125,6 +128,15 @@ fn play(path: &Path) {
         match mark {
             "~ " => edit(&cluster, rest),
             "! " => report(&cluster, rest),
+            "@ " => {
+                let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now());
+                let line = rest.replace('|', "\t");
+                let objects = ".kaws/local/buckets/kaws-111122223333-eu-west-1-small/objects";
+                cluster.file(
+                    &format!("{objects}/reports%2Fcontroller%2Fcluster.tsv"),
+                    format!("at\t{now}\ti-0f31c2a9d7e04b6c8\n{line}\nend\n"),
+                );
+            }
             "% " => {
                 let (stack, change) = rest.split_once(' ').unwrap();
                 let (from, to) = change.split_once(" => ").unwrap();

@@ -2,6 +2,7 @@
 
 mod destroy;
 mod etcd;
+mod fleet;
 mod init;
 mod kubeconfig;
 mod lock;
@@ -34,9 +35,15 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Init { dir } => init::run(dir, common),
         Command::Render { check } => render::run(common, *check),
         Command::Plan(arguments) if arguments.save.is_some() => plan::run(common, arguments),
-        Command::Plan(arguments) => each(common, |common| plan::run(common, arguments)),
+        Command::Plan(arguments) => {
+            fleet::each(common, Some(arguments.clusters), |common| plan::run(common, arguments))
+        }
         Command::Up(arguments) if arguments.plan.is_some() => up::run(common, arguments),
-        Command::Up(arguments) => each(common, |common| up::run(common, arguments)),
+        Command::Up(arguments) => {
+            // Who is asked is asked about one cluster at a time.
+            let at_once = arguments.yes.then_some(arguments.clusters);
+            fleet::each(common, at_once, |common| up::run(common, arguments))
+        }
         Command::Status { cloud, drift, exit_code } => {
             status::run(common, cloud, *drift, *exit_code)
         }
@@ -76,46 +83,6 @@ fn version(common: &Common) -> Exit {
         Output::Text => say(&format!("kaws {version}, for Kubernetes 1.34 to 1.37")),
     }
     Exit::Done
-}
-
-/// Runs a command for one file after the other; the gravest exit code counts, and an interruption ends it.
-fn each(common: &Common, run: impl Fn(&Common) -> Exit) -> Exit {
-    if common.file.len() < 2 {
-        return run(common);
-    }
-    let mut ended: Vec<(String, Exit)> = Vec::new();
-    for file in &common.file {
-        if common.output == Output::Text {
-            let gap = if ended.is_empty() { "" } else { "\n" };
-            say(&format!("{gap}== {}", file.display()));
-        }
-        let exit = run(&Common { file: vec![file.clone()], ..common.clone() });
-        ended.push((file.display().to_string(), exit));
-        if exit == Exit::Interrupted {
-            break;
-        }
-    }
-    let bad: Vec<&(String, Exit)> =
-        ended.iter().filter(|(_, e)| !matches!(e, Exit::Done | Exit::Differences)).collect();
-    let count = common.file.len();
-    match common.output {
-        Output::Json => {
-            let row = |(file, exit): &(String, Exit)| json!({"file": file, "exit": exit.code()});
-            let rows: Vec<_> = ended.iter().map(row).collect();
-            say(&json!({"clusters": count, "ended": rows}).to_string());
-        }
-        Output::Text => {
-            say(&format!(
-                "\n{count} clusters: {} done, {} not",
-                ended.len() - bad.len(),
-                count + bad.len() - ended.len()
-            ));
-            bad.iter().for_each(|(file, exit)| say(&format!("  {file}  exit {}", exit.code())));
-            let left = common.file.iter().skip(ended.len());
-            left.for_each(|file| say(&format!("  {}  not begun", file.display())));
-        }
-    }
-    ended.into_iter().fold(Exit::Done, |worst, (_, exit)| worst.worse(exit))
 }
 
 /// Returns what is read for one cluster's file.

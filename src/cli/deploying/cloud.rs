@@ -24,7 +24,7 @@ pub(in crate::cli) struct CloudArguments {
     /// Which cloud.
     #[arg(long, value_enum, default_value = "aws", value_name = "CLOUD")]
     pub cloud: CloudName,
-    /// The profile of ~/.aws/config whose credentials are used.
+    /// The profile of ~/.aws/config whose credentials are used; {account}, {region} and {name} are the cluster's.
     #[arg(long, value_name = "NAME")]
     pub profile: Option<String>,
     /// The role that CloudFormation works with.
@@ -67,6 +67,14 @@ pub(in crate::cli) async fn connect(
     }
 }
 
+/// The profile of one cluster among many: `deploy-{account}`.
+#[cfg(feature = "aws")]
+fn profile_of(profile: &str, config: &Cluster) -> String {
+    let named =
+        [("{account}", &config.account), ("{region}", &config.region), ("{name}", &config.name)];
+    named.iter().fold(profile.to_owned(), |text, (word, value)| text.replace(word, value))
+}
+
 #[cfg(feature = "local")]
 fn local(
     config: &Cluster,
@@ -86,8 +94,8 @@ fn local(_: &Cluster, _: &Path, _: BTreeMap<String, String>) -> Result<Box<dyn C
 
 #[cfg(feature = "aws")]
 async fn aws(arguments: &CloudArguments, config: &Cluster) -> Result<Box<dyn Cloud>, Error> {
-    let options =
-        crate::aws::Options { region: config.region.clone(), profile: arguments.profile.clone() };
+    let profile = arguments.profile.as_ref().map(|profile| profile_of(profile, config));
+    let options = crate::aws::Options { region: config.region.clone(), profile };
     let connected = crate::aws::Aws::connect(&options).await;
     let cloud = connected.map_err(|crate::aws::OtherRegion(found)| Error::Region {
         wanted: config.region.clone(),

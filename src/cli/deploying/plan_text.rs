@@ -37,6 +37,7 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.push(String::new());
         addons(plan, &mut out);
     }
+    removed_apis(plan, &mut out);
     busy(plan, &mut out);
     drifted(plan, &mut out);
     let idle: Vec<&str> = named(plan, |s| s.action == StackAction::None);
@@ -51,6 +52,29 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.extend(wrapped(&summary(plan), ""));
     }
     out.join("\n")
+}
+
+/// APIs that workloads ask for, and that are gone after this.
+fn removed_apis(plan: &Plan, out: &mut Vec<String>) {
+    let Some(minor) = plan.removed_apis.minor else { return };
+    let asked_for = plan.removed_apis.asked_for.as_deref();
+    let text = match asked_for {
+        None if plan.cloud == "local" => return,
+        None => format!(
+            "Whether workloads still ask for APIs that 1.{minor} no longer has, nobody knows: no controller has reported lately."
+        ),
+        Some([]) => format!(
+            "Nothing has asked for an API that 1.{minor} no longer has, since the API server started."
+        ),
+        Some(_) => format!("Asked for by workloads, and gone in 1.{minor}"),
+    };
+    out.push(String::new());
+    out.extend(wrapped(&text, ""));
+    if let Some(all @ [_, ..]) = asked_for {
+        out.extend(all.iter().map(|api| format!("  ! {}", api.api)));
+        let help = "kubectl get --raw /metrics counts them, and the audit log says who asks: change those first";
+        out.extend(wrapped(help, "    "));
+    }
 }
 
 /// Stacks that somebody else is changing.

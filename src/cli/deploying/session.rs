@@ -11,7 +11,7 @@ use crate::cli::Common;
 use crate::cli::commands::{options, rendered};
 use crate::cli::exit::Exit;
 use crate::cli::report::say_findings;
-use crate::deploy::plan::{Deployed, Plan, Wanted, deployed, plan};
+use crate::deploy::plan::{Deployed, Plan, Wanted, deployed, plan, removed_apis};
 use crate::deploy::{Error, Operator, Record, Source, Tree, drifts};
 use crate::finding::{Finding, Findings};
 use crate::port::{Cloud, Identity};
@@ -98,7 +98,9 @@ impl Session {
             remove,
             revert_drift: drifting == Drifting::Reverted,
         };
-        let made = plan(self.cloud.name(), wanted, &there).map_err(|error| fail(&error))?;
+        let mut made = plan(self.cloud.name(), wanted, &there).map_err(|error| fail(&error))?;
+        let removed = removed_apis(&*self.cloud, &self.tree, &there, super::clock()).await;
+        made.removed_apis = removed.map_err(|error| fail(&error))?;
         Ok((made, there))
     }
 

@@ -16,9 +16,10 @@ use super::addons::AddonChange;
 use super::assets;
 use super::error::Error;
 use super::record::{Deployment, Record};
+use super::reported::Reported;
 use super::tree::{ClusterFacts, Tree};
 use crate::cloudformation::{Action, Change, Fate, Template};
-use crate::port::{Cloud, Drift, Drifted, Stack};
+use crate::port::{Cloud, Cluster as _, DeprecatedApi, Drift, Drifted, Stack};
 
 /// A difference of the input, and what it makes different.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -168,6 +169,8 @@ pub struct Plan {
     pub addons: Vec<AddonChange>,
     /// Bundles to upload.
     pub upload: Upload,
+    /// APIs that workloads still ask for and that the new minor no longer has; none where the minor stays.
+    pub removed_apis: RemovedApis,
     /// Secrets that machines will read and that are not set.
     pub missing_secrets: Vec<String>,
     /// The identity of what it does: of two plans with one digest either can be confirmed for the other.
@@ -255,6 +258,51 @@ pub async fn deployed(cloud: &dyn Cloud, tree: &Tree) -> Result<Deployed, Error>
     Ok(Deployed { stacks, never_came, last, bundles, secrets, ..Deployed::default() })
 }
 
+/// What the cluster's workloads ask for that a new minor no longer has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemovedApis {
+    /// The minor, where it is another than the one that is deployed.
+    pub minor: Option<u64>,
+    /// The APIs; nobody knows them where no controller has reported lately.
+    pub asked_for: Option<Vec<DeprecatedApi>>,
+}
+
+/// Finds out what workloads still ask for and the new minor no longer has, as a controller reports it; `now` is in
+/// seconds since 1970.
+///
+/// # Errors
+/// The cloud's.
+pub async fn removed_apis(
+    cloud: &dyn Cloud,
+    tree: &Tree,
+    deployed: &Deployed,
+    now: u64,
+) -> Result<RemovedApis, Error> {
+    let minor = |version: &str| semver::Version::parse(version).ok().map(|v| v.minor);
+    let before = deployed.last.as_ref().and_then(Deployment::kubernetes).and_then(|v| minor(&v));
+    let after = minor(&tree.cluster.kubernetes);
+    let (Some(before), Some(after)) = (before, after) else { return Ok(RemovedApis::default()) };
+    if after <= before {
+        return Ok(RemovedApis::default());
+    }
+    let asked_for = match Reported::newest(cloud, &tree.cluster.bucket, now).await? {
+        Some(cluster) => {
+            let gone = |api: &DeprecatedApi| {
+                api.removed
+                    .rsplit('.')
+                    .next()
+                    .and_then(|m| m.parse::<u64>().ok())
+                    .is_some_and(|m| m <= after)
+            };
+            let all = cluster.deprecated().await?;
+            Some(all.into_iter().filter(gone).collect())
+        }
+        None => None,
+    };
+    Ok(RemovedApis { minor: Some(after), asked_for })
+}
+
 /// What the plan is made from, beside what is deployed.
 #[derive(Debug)]
 pub struct Wanted<'a> {
@@ -316,6 +364,7 @@ pub fn plan(cloud: &str, wanted: Wanted<'_>, deployed: &Deployed) -> Result<Plan
         stacks,
         addons,
         upload,
+        removed_apis: RemovedApis::default(),
         missing_secrets,
         digest: String::new(),
     };
@@ -436,6 +485,7 @@ impl Plan {
             stacks: Vec::new(),
             addons: Vec::new(),
             upload: Upload::default(),
+            removed_apis: RemovedApis::default(),
             missing_secrets: Vec::new(),
             digest: String::new(),
         }
