@@ -144,7 +144,15 @@ fn followed(text: &str) -> String {
 
 #[test]
 fn pages_show_what_is_printed() {
-    let how_to = ["patch-something.md", "recover-a-stuck-stack.md", "upgrade-kubernetes.md"];
+    let how_to = [
+        "check-a-cluster.md",
+        "many-clusters.md",
+        "patch-something.md",
+        "plan-in-a-pipeline.md",
+        "recover-a-stuck-stack.md",
+        "roll-machines.md",
+        "upgrade-kubernetes.md",
+    ];
     let how_to = how_to.map(|page| format!("how-to/{page}"));
     for name in std::iter::once("tutorial.md".to_owned()).chain(how_to) {
         let path = root().join("docs").join(&name);
