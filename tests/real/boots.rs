@@ -240,11 +240,47 @@ fn a_cluster_boots() {
     assert!(is_what_was_rendered(&world, &worker) > 60);
     let report = world.report("pool:general", &worker.seat.instance).unwrap();
     assert_eq!(report["state"], "healthy", "{report}");
+    a_machine_says_how_its_units_are(&world, &worker);
+    a_controller_reports_the_cluster(&world, &controller, &worker);
     a_machine_that_starts_again_downloads_nothing(&worker);
     secrets_lie_where_they_belong(&world, &[&controller, &worker], &members);
     assert!(nothing_was_denied(&world) > 30);
     changed_addons_are_applied(&world, &controller);
     a_release_that_was_cut_off_is_taken_up_again(&world, &controller);
+}
+
+/// When a unit is no longer what it was, the machine says so, and again once it is well.
+fn a_machine_says_how_its_units_are(world: &World, worker: &Machine) {
+    let report = || world.report("pool:general", &worker.seat.instance).unwrap();
+    assert_eq!(report()["units"]["kubelet.service"], "active", "{}", report());
+    worker.fine(&["systemctl", "stop", "kubelet.service"]);
+    worker.fine(&["systemctl", "start", "kaws-watch.service"]);
+    let said = report();
+    assert_eq!(said["state"], "unhealthy", "{said}");
+    assert_eq!(said["unit"], "kubelet.service", "{said}");
+    worker.fine(&["systemctl", "start", "kubelet.service"]);
+    worker.fine(&["systemctl", "start", "kaws-watch.service"]);
+    assert_eq!(report()["state"], "healthy", "{}", report());
+    // What has not changed is not said again.
+    let before = report();
+    worker.fine(&["systemctl", "start", "kaws-watch.service"]);
+    assert_eq!(report(), before);
+}
+
+/// Whoever cannot reach the API server is answered from what a controller says of it.
+fn a_controller_reports_the_cluster(world: &World, controller: &Machine, worker: &Machine) {
+    controller.fine(&["systemctl", "start", "kaws-report.service"]);
+    let text = String::from_utf8(world.object("reports/controller/cluster.tsv").unwrap()).unwrap();
+    let node = format!("node\t{}\t", worker.seat.instance);
+    assert!(text.contains(&node) && text.ends_with("\nend\n"), "{text}");
+    let output = world.command(&["validate", "--output", "json"]).output().unwrap();
+    let said: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", shown(&output)));
+    let whose = format!("{} reported", controller.seat.instance);
+    assert!(said["asked"].as_str().unwrap().contains(&whose), "{said}");
+    let ready =
+        said["checks"].as_array().unwrap().iter().find(|c| c["check"] == "api-server/ready");
+    assert_eq!(ready.unwrap()["verdict"], "passed", "{said}");
 }
 
 fn only_those_who_are_known_reach_etcd(member: &Machine) {
