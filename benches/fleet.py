@@ -39,8 +39,9 @@ def fleet(folder, size):
 
 def main():
     print("# Fleets\n")
-    print("Printed by `benches/fleet.py`: one process for all clusters, one after the other, release")
-    print("build, on tmpfs, on 2 cores of an AMD EPYC with 24 GiB.\n")
+    print("Printed by `benches/fleet.py`: release build, on tmpfs, on 2 cores of an AMD EPYC with 24 GiB. `render` is")
+    print("one process for all clusters, one after the other; `plan` is one each, four at once, and the peak is that of")
+    print("the largest.\n")
     print("| clusters | `render` | each | peak | `plan` | each | peak |")
     print("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
     for size in SIZES:

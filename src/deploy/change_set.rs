@@ -1,10 +1,9 @@
 //! A change set against the plan that was confirmed: it may hold less, never more.
 
 use super::plan::{DriftFate, DriftPlan, StackAction, StackPlan};
+use super::roll::GROUP;
 use crate::cloudformation::{Action, Fate, HOLDS_DATA};
 use crate::port::{ChangeSet, Replacement, SetChange};
-
-const GROUP: &str = "AWS::AutoScaling::AutoScalingGroup";
 
 /// Returns what a change set holds and the plan does not, a line each.
 pub(super) fn more_than(plan: Option<&StackPlan>, set: &ChangeSet) -> Vec<String> {

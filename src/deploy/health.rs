@@ -3,7 +3,7 @@
 //!
 //! Not here: what runs in the cluster, which only its API server knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -11,11 +11,13 @@ use super::drift::drifts;
 use super::error::Error;
 use super::pki::{PkiStatus, pki_status};
 use super::record::{Deployment, recorded};
+use super::reported::Reported;
 use super::reports::{Report, all};
+use super::roll::GROUP;
 use super::stacks::STATE;
 use super::stuck::{Stuck, stuck};
 use super::tree::Tree;
-use crate::port::{Cloud, Drift, Stack, Status};
+use crate::port::{Cloud, Cluster as _, Drift, Stack, Status};
 
 /// Where snapshots of etcd lie.
 pub const BACKUPS: &str = "backups/etcd/";
@@ -44,6 +46,8 @@ pub struct Health {
     pub certificates: Vec<Validity>,
     /// The newest snapshot of etcd.
     pub backup: Option<String>,
+    /// Nodes by their kubelets' releases, as a controller reported them lately.
+    pub nodes: BTreeMap<String, usize>,
 }
 
 /// The last complete deployment.
@@ -94,24 +98,37 @@ pub struct StackHealth {
     pub drift: Option<Drift>,
 }
 
-/// One group of machines, by what they reported of the bundle that is deployed.
+/// One group of machines, by what they reported.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupHealth {
-    /// Machines that came up, those that are gone since included.
+    /// Machines that are well, with the bundle that is deployed.
     pub healthy: usize,
+    /// Machines that are well, with a bundle of before.
+    pub outdated: usize,
+    /// Machines that came up, and on which a required unit is no longer active.
+    pub unhealthy: Vec<Report>,
     /// When the last of them did, in UTC.
     pub last: Option<String>,
     /// Machines that did not, and have said nothing else since; oldest first.
     pub failed: Vec<Report>,
 }
 
-/// Looks at a cluster; with `drift` also whether its resources are what the stacks made of them, which takes a
+/// A machine says every hour how it is. Where nobody can ask which there are, one that has said nothing for so many
+/// seconds is taken to be gone.
+const GONE: u64 = 7_200;
+
+/// Looks at a cluster, at `now` in seconds since 1970; with `drift` also whether its resources are what the stacks made of them, which takes a
 /// while.
 ///
 /// # Errors
 /// The cloud's.
-pub async fn health(cloud: &dyn Cloud, tree: &Tree, drift: bool) -> Result<Health, Error> {
+pub async fn health(
+    cloud: &dyn Cloud,
+    tree: &Tree,
+    drift: bool,
+    now: u64,
+) -> Result<Health, Error> {
     let stacks = cloud.stacks(&tree.cluster.name).await?;
     let mut health = Health { stacks: of_stacks(cloud, tree, &stacks).await?, ..Health::default() };
     if drift {
@@ -131,10 +148,20 @@ pub async fn health(cloud: &dyn Cloud, tree: &Tree, drift: bool) -> Result<Healt
     // Machines run what was deployed, which need not be what is rendered.
     let deployed = last.as_ref().and_then(former);
     let deployed = deployed.as_ref().unwrap_or(tree);
+    let alive = machines(cloud, &stacks).await;
+    let is_gone = |report: &Report| match &alive {
+        Some(alive) => !alive.contains(&report.instance),
+        None => is_silent(report, now),
+    };
     for group in deployed.groups() {
         let hash = deployed.bundle_hash(&group).unwrap_or_default();
         let reports = all(cloud, bucket, &group).await?;
-        health.groups.insert(group, of_group(reports, &hash));
+        health.groups.insert(group, of_group(reports, &hash, &is_gone));
+    }
+    if let Some(cluster) = Reported::newest(cloud, bucket, now).await? {
+        for node in cluster.nodes().await? {
+            *health.nodes.entry(node.version).or_default() += 1;
+        }
     }
     health.certificates = certificates(&pki_status(cloud, tree).await?, tree);
     health.backup = cloud.list(bucket, BACKUPS).await?.into_iter().max();
@@ -182,17 +209,43 @@ pub fn former(last: &Deployment) -> Option<Tree> {
     Tree::read(&String::from_utf8_lossy(manifest), files).ok()
 }
 
-fn of_group(reports: Vec<Report>, hash: &str) -> GroupHealth {
+fn of_group(reports: Vec<Report>, hash: &str, is_gone: &dyn Fn(&Report) -> bool) -> GroupHealth {
     let mut group = GroupHealth::default();
-    for report in reports.into_iter().filter(|r| r.bundle == hash) {
-        if report.state == "healthy" {
-            group.healthy += 1;
-            group.last = group.last.max(Some(report.time));
-        } else if report.state == "failed" {
-            group.failed.push(report);
+    for report in reports {
+        let current = report.bundle == hash;
+        match report.state.as_str() {
+            "failed" if current => group.failed.push(report),
+            _ if is_gone(&report) => {}
+            "unhealthy" => group.unhealthy.push(report),
+            "healthy" if current => {
+                group.healthy += 1;
+                group.last = group.last.max(Some(report.time));
+            }
+            "healthy" => group.outdated += 1,
+            _ => {}
         }
     }
     group
+}
+
+/// The machines that there are, where that can be asked.
+async fn machines(cloud: &dyn Cloud, stacks: &[Stack]) -> Option<BTreeSet<String>> {
+    if cloud.is_local() {
+        return None;
+    }
+    let mut names = Vec::new();
+    for stack in stacks.iter().filter(|s| !s.status.is_empty_stack()) {
+        let resources = cloud.resources(&stack.name).await.ok()?;
+        names.extend(resources.into_iter().filter(|r| r.kind == GROUP).map(|r| r.physical));
+    }
+    let groups = cloud.scaling_groups(&names).await.ok()?;
+    Some(groups.into_iter().flat_map(|group| group.machines).map(|machine| machine.id).collect())
+}
+
+fn is_silent(report: &Report, now: u64) -> bool {
+    let said = humantime::parse_rfc3339(&report.time).ok();
+    let said = said.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    said.is_none_or(|said| said.as_secs() + GONE < now)
 }
 
 fn certificates(status: &PkiStatus, tree: &Tree) -> Vec<Validity> {

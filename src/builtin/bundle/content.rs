@@ -77,6 +77,10 @@ pub(super) fn bundle(
         let body = &entity.body;
         text(&format!("etc/systemd/system/{name}"), body, &mut bundle, cache);
         let flag = |key: &str| body.get(key).and_then(Node::as_bool) == Some(true);
+        // Of a unit that others start there is nothing to be said.
+        if !flag("enabled") && !flag("required") {
+            continue;
+        }
         let make = || {
             vec![
                 ("name", name.to_owned()),

@@ -32,7 +32,7 @@ pub(super) fn run(common: &Common, cloud: &CloudArguments, drift: bool, exit_cod
 async fn look(common: &Common, cloud: &CloudArguments, drift: bool) -> Result<bool, Exit> {
     let file = only_file(common)?;
     let session = Session::open(common, file, cloud, BTreeMap::new(), Purpose::Other).await?;
-    let health = health(&*session.cloud, &session.tree, drift).await;
+    let health = health(&*session.cloud, &session.tree, drift, clock()).await;
     let health = health.map_err(|error| fail(&error))?;
     let now = i64::try_from(clock()).unwrap_or(i64::MAX);
     let needs = needs(&session, &health, now);
@@ -70,6 +70,16 @@ fn needs(session: &Session, health: &Health, now: i64) -> Vec<String> {
         if failed > 0 {
             let noun = if failed == 1 { "machine" } else { "machines" };
             all.push(format!("{failed} {noun} of {group} did not come up, and none has since"));
+        }
+        for report in &of.unhealthy {
+            all.push(format!("{} of {group} is not well: {}", report.instance, report.message));
+        }
+        if of.outdated > 0 {
+            let noun = if of.outdated == 1 { "machine" } else { "machines" };
+            all.push(format!(
+                "{} {noun} of {group} have a bundle of before: kaws roll {group} --outdated",
+                of.outdated
+            ));
         }
     }
     let soon = |c: &&Validity| (c.not_after - now) * PARTS < c.not_after - c.not_before;
@@ -135,9 +145,14 @@ fn text(session: &Session, health: &Health, needs: &[String], now: i64) -> Vec<S
         return out;
     }
     out.push(String::new());
-    out.push("Machines, as they reported of the bundle that is deployed".to_owned());
+    out.push("Machines, as they reported".to_owned());
     for (group, of) in &health.groups {
         out.extend(machines(group, of));
+    }
+    if !health.nodes.is_empty() {
+        let by_release = |(release, count): (&String, &usize)| format!("{count} with {release}");
+        let all: Vec<String> = health.nodes.iter().map(by_release).collect();
+        out.push(format!("  {:15} {}", "nodes", all.join(", ")));
     }
     out.push(String::new());
     if let Some(Validity { name, not_after, .. }) = health.certificates.first() {
@@ -209,7 +224,17 @@ fn machines(group: &str, of: &GroupHealth) -> Vec<String> {
     let mut said = Vec::new();
     if let (1.., Some(last)) = (of.healthy, &of.last) {
         let last = last.replace('T', " ");
-        said.push(format!("{} came up, the last at {}", of.healthy, last.trim_end_matches('Z')));
+        said.push(format!(
+            "{} well, the last said so at {}",
+            of.healthy,
+            last.trim_end_matches('Z')
+        ));
+    }
+    if of.outdated > 0 {
+        said.push(format!("{} well with a bundle of before", of.outdated));
+    }
+    if !of.unhealthy.is_empty() {
+        said.push(format!("{} not well", of.unhealthy.len()));
     }
     if !of.failed.is_empty() {
         said.push(format!("{} failed", of.failed.len()));
@@ -218,7 +243,7 @@ fn machines(group: &str, of: &GroupHealth) -> Vec<String> {
         said.push("none has reported".to_owned());
     }
     let mut lines = vec![format!("  {group:15} {}", said.join("; "))];
-    for report in of.failed.iter().rev().take(3) {
+    for report in of.unhealthy.iter().chain(of.failed.iter().rev().take(3)) {
         let what = format!("{}  {}: {}", report.instance, report.phase, report.message);
         let wrapped = textwrap::wrap(&what, textwrap::Options::new(74).subsequent_indent("  "));
         lines.extend(wrapped.into_iter().map(|l| format!("    {l}")));

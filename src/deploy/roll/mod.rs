@@ -21,7 +21,8 @@ use super::up::Operator;
 use super::watch::Watcher;
 use crate::port::{Cloud, Cluster, ScalingGroup};
 
-const GROUP: &str = "AWS::AutoScaling::AutoScalingGroup";
+/// The type of groups of machines.
+pub(super) const GROUP: &str = "AWS::AutoScaling::AutoScalingGroup";
 
 /// What must hold before a machine is taken.
 #[async_trait]

@@ -6,9 +6,9 @@ use super::Asked;
 use crate::deploy::error::Error;
 use crate::deploy::health::BACKUPS;
 use crate::deploy::reports::{self, Report};
+use crate::deploy::roll::GROUP;
 use crate::port::{Answer, Cluster, Node, Pod, Pods, Release, ScalingGroup, Stack};
 
-const GROUP: &str = "AWS::AutoScaling::AutoScalingGroup";
 const TARGETS: &str = "AWS::ElasticLoadBalancingV2::TargetGroup";
 /// The report of the program that applies add-ons.
 const ADDONS: &str = "reports/controller/addons.json";
