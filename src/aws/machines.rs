@@ -64,8 +64,9 @@ pub(super) async fn unhealthy_targets(
     let said = said.map_err(|e| failed("DescribeTargetHealth", e))?;
     let bad = said.target_health_descriptions().iter().filter_map(|target| {
         let health = target.target_health()?;
-        // One that leaves is no fault, and one that has just come is looked at first.
-        let fine = matches!(health.state(), Some(State::Healthy | State::Draining));
+        // One that leaves is no fault, nor one that is looked at for the first time.
+        let fine =
+            matches!(health.state(), Some(State::Healthy | State::Draining | State::Initial));
         let why = health.description().or(health.state().map(State::as_str)).unwrap_or_default();
         (!fine).then(|| {
             (target.target().and_then(|t| t.id()).unwrap_or_default().to_owned(), why.to_owned())
@@ -77,5 +78,9 @@ pub(super) async fn unhealthy_targets(
 pub(super) async fn terminate(client: &aws_sdk_autoscaling::Client, machine: &str) -> Answer<()> {
     let call = client.terminate_instance_in_auto_scaling_group().instance_id(machine);
     let said = call.should_decrement_desired_capacity(false).send().await;
-    said.map(|_| ()).map_err(|e| failed("TerminateInstanceInAutoScalingGroup", e))
+    match said.map_err(|e| failed("TerminateInstanceInAutoScalingGroup", e)) {
+        // Somebody was faster: it is gone, which is all that is wanted.
+        Err(error) if error.message.to_lowercase().contains("not found") => Ok(()),
+        other => other.map(|_| ()),
+    }
 }

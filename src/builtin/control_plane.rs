@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::group::{
-    Launch, creation_policy, image, launch_template, machine_tags, propagated, role,
+    Launch, creation_policy, drain_hook, image, launch_template, machine_tags, propagated, role,
     rolling_update, root_device, user_data,
 };
 use crate::config::Role;
@@ -72,6 +72,7 @@ impl Plugin for ControlPlane {
             properties.insert("DesiredCapacity".to_owned(), count.to_string().into());
         }
         out.contribution.put(me, ["stacks", &group.stack, "resources", "Group"], body);
+        out.contribution.put(me, ["stacks", &group.stack, "resources", "DrainHook"], drain_hook());
         out.contribution.put(me, ["stacks", &group.stack, "after", "etcd"], json!(true));
         Outcome { value: out, findings }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::group::{
-    Launch, creation_policy, image, launch_template, machine_tags, propagated, role,
+    Launch, creation_policy, drain_hook, image, launch_template, machine_tags, propagated, role,
     rolling_update, root_device, user_data,
 };
 use super::network::{group_logical_id, ingress, port_range, touches_pool};
@@ -134,7 +134,9 @@ fn scaling_group(
             );
         }
     }
-    out.contribution.put(cx.me.name.as_str(), ["stacks", &group.stack, "resources", "Group"], body);
+    let me = cx.me.name.as_str();
+    out.contribution.put(me, ["stacks", &group.stack, "resources", "Group"], body);
+    out.contribution.put(me, ["stacks", &group.stack, "resources", "DrainHook"], drain_hook());
 }
 
 fn mixed(pool: &NodePool, template: &Value) -> Value {

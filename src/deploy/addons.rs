@@ -143,7 +143,10 @@ fn checks(tree: &Tree) -> String {
         };
         if let Some(form) = &check.object {
             let (kind, name) = (word(form, "kind"), word(form, "name"));
-            lines.insert(format!("object\t{kind}\t{}\t{name}\n", word(form, "namespace")));
+            let namespace = Some(word(form, "namespace")).filter(|n| !n.is_empty());
+            // A shell takes two tabs for one.
+            let namespace = namespace.unwrap_or_else(|| "-".to_owned());
+            lines.insert(format!("object\t{kind}\t{namespace}\t{name}\n"));
         }
         if let Some(form) = &check.service {
             lines.insert(format!(

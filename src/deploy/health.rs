@@ -219,7 +219,8 @@ fn of_group(reports: Vec<Report>, hash: &str, is_gone: &dyn Fn(&Report) -> bool)
             "unhealthy" => group.unhealthy.push(report),
             "healthy" if current => {
                 group.healthy += 1;
-                group.last = group.last.max(Some(report.time));
+                // A report of before says when it came up by being there.
+                group.last = group.last.max(report.up.or(Some(report.time)));
             }
             "healthy" => group.outdated += 1,
             _ => {}

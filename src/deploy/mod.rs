@@ -43,7 +43,9 @@ pub use pki::{Access, MintError, PkiStatus, Row, Said, access, pki_status};
 pub use record::{Deployment, PluginRecord, Record, recorded};
 pub use reported::Reported;
 pub use reports::Report;
-pub use roll::{Gate, GroupRoll, Left, Pace, RollState, Rolling, drain, plan_roll, roll};
+pub use roll::{
+    Gate, GroupRoll, Left, Pace, RollState, Rolling, drain, forget_roll, plan_roll, roll,
+};
 pub use secrets::{list_secrets, remove_secret, set_secret};
 pub use stacks::settle;
 pub use steps::{Ended, Steps};

@@ -28,7 +28,12 @@ pub(super) fn policy(stack: &TreeStack, plan: Option<&StackPlan>) -> Option<Stri
         .filter(|(_, resource)| HOLDS_DATA.contains(&resource.kind.as_str()))
         .map(|(id, _)| id)
         .collect();
-    if holding.is_empty() {
+    let last_goes = plan
+        .into_iter()
+        .flat_map(|p| &p.changes)
+        .any(|c| c.change.action != Action::Add && HOLDS_DATA.contains(&c.change.kind.as_str()));
+    // Where the last of it goes, a policy of before must not keep it.
+    if holding.is_empty() && !last_goes {
         return None;
     }
     let mut statements =

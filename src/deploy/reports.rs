@@ -18,7 +18,7 @@ const AT_ONCE: usize = 16;
 /// What a machine said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// `failed`, `healthy`.
+    /// `working`, `failed`, `healthy`, `unhealthy`.
     pub state: String,
     /// How far it came: `bundle`, `secrets`, `assets`, `health`.
     pub phase: String,
@@ -38,6 +38,9 @@ pub struct Report {
     /// The unit's last lines in the journal.
     #[serde(default)]
     pub log: Vec<String>,
+    /// When it came up, in UTC, once it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up: Option<String>,
     /// How each of its units is, once it has come up: `active`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub units: BTreeMap<String, String>,

@@ -132,12 +132,15 @@ impl Stacks<'_> {
         self.cloud.execute(&stack.name, &set.name).await?;
         let now = self.follow(short, &stack.name, since.as_deref()).await?;
         let now = now.ok_or_else(|| self.vanished(short))?;
-        if let Some(stays) = stays.filter(|stays| create || goes.as_ref() != Some(stays)) {
-            self.cloud.set_policy(&stack.name, &stays).await?;
-        }
+        let closed = match stays.filter(|stays| create || goes.as_ref() != Some(stays)) {
+            Some(stays) => self.cloud.set_policy(&stack.name, &stays).await,
+            None => Ok(()),
+        };
+        // Why the stack failed is worth more than that its policy could not be set.
         if !now.status.is_done() {
             return Err(self.failure(short, &now, since.as_deref()).await?);
         }
+        closed?;
         self.know(short, &now);
         let count = set.changes.len();
         let noun = if count == 1 { "resource" } else { "resources" };

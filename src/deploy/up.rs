@@ -240,6 +240,7 @@ async fn roll_pool(up: &Up<'_>, watcher: &dyn Watcher, short: &str) -> Result<St
         watcher,
         gate: up.running,
         pace: Pace::default(),
+        remembered: false,
     };
     work.group(&GroupRoll { batch, ..group }).await
 }

@@ -242,11 +242,50 @@ fn a_cluster_boots() {
     assert_eq!(report["state"], "healthy", "{report}");
     a_machine_says_how_its_units_are(&world, &worker);
     a_controller_reports_the_cluster(&world, &controller, &worker);
+    pods_go_before_their_machine_does(&world, &controller, &worker);
     a_machine_that_starts_again_downloads_nothing(&worker);
     secrets_lie_where_they_belong(&world, &[&controller, &worker], &members);
     assert!(nothing_was_denied(&world) > 30);
     changed_addons_are_applied(&world, &controller);
     a_release_that_was_cut_off_is_taken_up_again(&world, &controller);
+}
+
+/// A machine that its group ends lets its pods go, and then tells its group. What has run to its end holds nobody up.
+fn pods_go_before_their_machine_does(world: &World, controller: &Machine, worker: &Machine) {
+    let node = worker.seat.instance.as_str();
+    for name in ["mine", "over"] {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"nodeName": node, "terminationGracePeriodSeconds": 0, "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "a", "image": "a.example/a"}]}});
+        let made = apply(controller, ADMIN, &pod);
+        assert!(made.status.success(), "{}", shown(&made));
+    }
+    let succeeded = "{\"status\":{\"phase\":\"Succeeded\"}}";
+    let over =
+        ["-n", "default", "patch", "pod", "over", "--subresource", "status", "--patch", succeeded];
+    asked(controller, &over);
+    let field = format!("spec.nodeName={node}");
+    let there = || {
+        let words =
+            ["-n", "default", "get", "pods", "--field-selector", &field, "--output", "name"];
+        asked(controller, &words).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(there(), ["pod/mine", "pod/over"]);
+    let fact = "http://169.254.169.254/latest/meta-data/autoscaling/target-lifecycle-state";
+    worker.fine(&["curl", "-sSf", "-X", "POST", "-d", "Terminated", fact]);
+    let completed = until(60, "the group is told", || {
+        let calls = world.ask("GET", "/mock/calls", &Value::Null);
+        let all = calls.as_array().unwrap().clone();
+        all.into_iter().find(|c| c["action"] == "CompleteLifecycleAction")
+    });
+    assert!(completed["denied"].is_null(), "{completed}");
+    assert_eq!(completed["parameters"]["InstanceId"], node, "{completed}");
+    assert_eq!(there(), ["pod/over"]);
+    let cordoned = ["get", "node", node, "--output", "jsonpath={.spec.unschedulable}"];
+    assert_eq!(asked(controller, &cordoned), "true");
+    worker.fine(&["curl", "-sSf", "-X", "POST", "-d", "InService", fact]);
+    asked(controller, &["uncordon", node]);
+    asked(controller, &["-n", "default", "delete", "pod", "over"]);
 }
 
 /// When a unit is no longer what it was, the machine says so, and again once it is well.

@@ -2,7 +2,7 @@
 
     python metadata.py ADDRESS '{"meta-data/instance-id": "i-1", ...}'
 
-Listens on ADDRESS:80, inside the network of its machine.
+Listens on ADDRESS:80, inside the network of its machine. A test says another fact with POST, which AWS does not know.
 """
 
 import json
@@ -28,6 +28,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_PUT(self) -> None:
         asked = self.path == "/latest/api/token" and self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
         self.reply(200, TOKEN) if asked else self.reply(400)
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("Content-Length", 0))
+        FACTS[self.path.removeprefix("/latest/")] = self.rfile.read(length).decode()
+        self.reply(200)
 
     def do_GET(self) -> None:
         if self.headers.get("X-aws-ec2-metadata-token") != TOKEN:

@@ -2770,6 +2770,9 @@ class Front:
                 return respond(start_response, *answer, head=environ["REQUEST_METHOD"] == "HEAD")
 
     def answer(self, call: Call, environ: Json, start_response: Any) -> Iterable[bytes]:
+        if (call.service, call.action) == ("autoscaling", "CompleteLifecycleAction"):
+            # moto knows no lifecycle actions: nothing of its groups ever waits.
+            return respond(start_response, 200, "text/xml", query_answer(call.action, {}))
         if call.service != "cloudformation":
             return self.ask_moto(call, environ, start_response)
         place = Place(self.world.account, call.region)
@@ -2828,6 +2831,10 @@ class Front:
                     context = {f"aws:ResourceTag/{k}": v for k, v in ec2_tags(self.world.account, call.region, name).items()}
                     yield "ec2:AttachVolume", f"{place}:{kind}/{name}", context
                 yield "kms:CreateGrant", key, {"kms:ViaService": via, "kms:GrantIsForAWSResource": "true"}
+            case "autoscaling", "CompleteLifecycleAction":
+                group = call.form["AutoScalingGroupName"]
+                place = f"arn:aws:autoscaling:{call.region}:{self.world.account}"
+                yield "autoscaling:CompleteLifecycleAction", f"{place}:autoScalingGroup:1:autoScalingGroupName/{group}", {}
             case _:
                 yield f"{call.service}:{call.action}", "*", {}
 

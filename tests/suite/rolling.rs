@@ -111,6 +111,7 @@ impl Scene {
             watcher: &self.seen,
             gate: &self.checks,
             pace: state.pace,
+            remembered: true,
         };
         roll(&work, state, &operator(), false).await
     }

@@ -229,7 +229,11 @@ fn shape(stack: &Value) -> Value {
     let names: Vec<String> =
         stack["outputs"].as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
     serde_json::json!({
-        "done": matches!(stack["status"].as_str(), Some("CREATE_COMPLETE" | "UPDATE_COMPLETE")),
+        // What was rolled back to just what is wanted now has nothing left to do.
+        "done": matches!(
+            stack["status"].as_str(),
+            Some("CREATE_COMPLETE" | "UPDATE_COMPLETE" | "UPDATE_ROLLBACK_COMPLETE")
+        ),
         "idle": stack["operation"].is_null(),
         "template": stack["deployed"]["template"],
         "tags": stack["deployed"]["tags"],

@@ -699,6 +699,7 @@ const EVERYTHING: &[(&str, &str)] = &[
         "ChangeOwn",
         "load balancers' names are made up by the cloud controller; the cluster's tag is asked for",
     ),
+    ("FindOwnGroup", "descriptions know no resources"),
     ("Look", "descriptions know no resources"),
     (
         "PullImages",

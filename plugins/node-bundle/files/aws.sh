@@ -41,14 +41,15 @@ get() {
 put() { signed s3 --upload-file "$2" --output /dev/null "$(object "$1")"; }
 text() { sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/	/ /g' | tr -d '\000-\010\013-\037'; }
 # report STATE PHASE MESSAGE [UNIT]: a small report beside the bundle, with what the unit said last. What more there is
-# to say is in $units: how every unit is.
+# to say is in $units: how every unit is, and in $up: when the machine came up. $unsent is set where it could not be sent.
 report() {
+  unsent=
   said=$(mktemp)
   {
     printf '{"state":"%s","phase":"%s","message":"%s"' "$1" "$2" "$(printf %s "$3" | tr '\n' ' ' | text)"
     printf ',"instance":"%s","group":"%s","bundle":"%s"' "$(meta meta-data/instance-id)" "$KAWS_GROUP" "$KAWS_BUNDLE_SHA256"
     printf ',"time":"%s"' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
-    [ -z "${units:-}" ] || printf ',"units":{%s}' "$units"
+    [ -z "${units:-}" ] || printf ',"units":{%s},"up":"%s"' "$units" "${up:-}"
     if [ -n "${4:-}" ]; then
       printf ',"unit":"%s","log":[' "$4"
       journalctl --unit "$4" --lines 20 --no-pager --output short 2>/dev/null | text | sed -e 's/.*/"&"/' -e '$!s/$/,/'
@@ -56,7 +57,7 @@ report() {
     fi
     printf '}\n'
   } >"$said"
-  put "reports/$(printf %s "$KAWS_GROUP" | tr : -)/${KAWS_REPORT:-$(meta meta-data/instance-id)}.json" "$said" || echo "the report could not be sent" >&2
+  put "reports/$(printf %s "$KAWS_GROUP" | tr : -)/${KAWS_REPORT:-$(meta meta-data/instance-id)}.json" "$said" || { unsent=yes && echo "the report could not be sent" >&2; }
   rm -f "$said"
 }
 # signal SUCCESS|FAILURE: once for each bundle. CloudFormation refuses where it waits for none: that is no fault.

@@ -32,6 +32,22 @@ pub(super) fn rolling_update(batch: u32, min_in_service: u32, timeout: &Duration
     })
 }
 
+/// Returns the hook that holds a machine that is ended until its pods have gone. Its own program completes it; of one
+/// on which nothing runs the hook lets go after ten minutes.
+pub(super) fn drain_hook() -> Value {
+    json!({
+        "Type": "AWS::AutoScaling::LifecycleHook",
+        "Metadata": {"kaws": {"completedBy": "kaws-drain.service"}},
+        "Properties": {
+            "AutoScalingGroupName": {"Ref": "Group"},
+            "DefaultResult": "CONTINUE",
+            "HeartbeatTimeout": 600,
+            "LifecycleHookName": "drain",
+            "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+        },
+    })
+}
+
 /// Returns what creation waits for: a signal of each machine.
 pub(super) fn creation_policy(count: u32, timeout: &Duration) -> Value {
     json!({"ResourceSignal": {"Count": count, "Timeout": timeout.iso()}})

@@ -112,7 +112,9 @@ fn child(at: usize, file: &Path) -> Done {
     command.args(words).arg("--file").arg(file).stdin(std::process::Stdio::null());
     match command.output() {
         Ok(output) => {
-            let exit = output.status.code().and_then(Exit::of).unwrap_or(Exit::Bug);
+            // Whoever was ended by a signal has no code.
+            let exit = output.status.code();
+            let exit = exit.map_or(Exit::Interrupted, |code| Exit::of(code).unwrap_or(Exit::Bug));
             Done { at, exit, out: output.stdout, err: output.stderr }
         }
         Err(error) => {

@@ -11,7 +11,8 @@ use crate::cli::deploying::{
 use crate::cli::report::{say, say_error};
 use crate::cli::{Common, Output, RollArguments};
 use crate::deploy::{
-    Ended, Error, GroupRoll, Pace, RollState, Rolling, Tree, former, plan_roll, recorded, roll,
+    Ended, Error, GroupRoll, Pace, RollState, Rolling, Tree, forget_roll, former, plan_roll,
+    recorded, roll,
 };
 use crate::port::Cluster;
 
@@ -34,7 +35,7 @@ async fn start(common: &Common, arguments: &RollArguments) -> Result<(), Exit> {
     let bucket = session.tree.cluster.bucket.clone();
     let last = RollState::load(&*session.cloud, &bucket).await.map_err(|e| fail(&e.into()))?;
     match (last, arguments.pause, arguments.resume, arguments.forget) {
-        (Some(state), true, _, _) => pause(&session, state).await,
+        (Some(_), true, _, _) => pause(&session).await,
         (Some(state), _, _, true) => forget(&session, arguments, &state).await,
         (Some(state), _, true, _) => {
             let state = RollState { paused: false, ..state };
@@ -55,21 +56,26 @@ async fn start(common: &Common, arguments: &RollArguments) -> Result<(), Exit> {
     }
 }
 
-async fn pause(session: &Session, state: RollState) -> Result<(), Exit> {
-    let state = RollState { paused: true, ..state };
-    let stored = state.store(&*session.cloud, &session.tree.cluster.bucket).await;
-    stored.map_err(|e| fail(&e.into()))?;
+async fn pause(session: &Session) -> Result<(), Exit> {
+    let paused = RollState::pause(&*session.cloud, &session.tree.cluster.bucket).await;
+    if !paused.map_err(|e| fail(&e.into()))? {
+        say("It has just come to its end.");
+        return Ok(());
+    }
     say("Paused: the machines under way finish, and no more are taken.");
     say("  kaws roll --resume goes on");
     Ok(())
 }
 
-/// Forgets a roll; nodes that it had cordoned take pods again.
+/// Forgets a roll that nobody is at; nodes of it that take no pods take them again.
 async fn forget(
     session: &Session,
     arguments: &RollArguments,
     state: &RollState,
 ) -> Result<(), Exit> {
+    let bucket = &session.tree.cluster.bucket;
+    let forgotten = forget_roll(&*session.cloud, bucket, &operator(), arguments.take_over).await;
+    forgotten.map_err(|e| fail(&e))?;
     let cluster = reached(session, arguments).await?;
     let nodes = cluster.nodes().await.map_err(|e| fail(&e.into()))?;
     for group in &state.groups {
@@ -78,8 +84,6 @@ async fn forget(
             say(&format!("{} takes pods again", node.name));
         }
     }
-    let cleared = RollState::clear(&*session.cloud, &session.tree.cluster.bucket).await;
-    cleared.map_err(|e| fail(&e.into()))?;
     say("Forgotten: what was replaced stays replaced.");
     Ok(())
 }
@@ -180,7 +184,7 @@ async fn go(
     let tree = deployed(session).await?;
     let live = Live::new(common.output);
     live.listen();
-    let gate = checks::Holding { session, reach: &reach };
+    let gate = checks::Holding { session, reach: &reach, tree: Some(&tree) };
     let work = Rolling {
         cloud: &*session.cloud,
         cluster: &*cluster,
@@ -188,6 +192,7 @@ async fn go(
         watcher: &*live,
         gate: &gate,
         pace: state.pace,
+        remembered: true,
     };
     let ended = roll(&work, &state, &operator(), arguments.take_over).await;
     let ended = ended.map_err(|error| fail(&error))?;

@@ -225,7 +225,7 @@ fn machines(group: &str, of: &GroupHealth) -> Vec<String> {
     if let (1.., Some(last)) = (of.healthy, &of.last) {
         let last = last.replace('T', " ");
         said.push(format!(
-            "{} well, the last said so at {}",
+            "{} well, the last came up at {}",
             of.healthy,
             last.trim_end_matches('Z')
         ));

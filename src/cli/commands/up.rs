@@ -234,7 +234,8 @@ async fn execute(
 ) -> Result<Ended, Exit> {
     // Before the first deployment nobody has a certificate: the way is found when somebody goes it.
     let reach = Reach::of(session, arguments.kubeconfig.as_ref());
-    let running = checks::Holding { session, reach: &reach };
+    // What is recorded is of before: what is deployed now is what must hold.
+    let running = checks::Holding { session, reach: &reach, tree: Some(&session.tree) };
     let work = Up {
         cloud: &*session.cloud,
         web: &Http::default(),

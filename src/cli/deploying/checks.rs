@@ -45,19 +45,31 @@ pub(in crate::cli) enum Wait {
 pub(in crate::cli) struct Seen {
     pub all: Vec<Checked>,
     whom: String,
+    /// Whether they held as often as was asked for.
+    steady: bool,
 }
 
 /// What must hold while machines are replaced.
 pub(in crate::cli) struct Holding<'a> {
     pub session: &'a Session,
     pub reach: &'a Reach<'a>,
+    /// What must hold; by default what was deployed last.
+    pub tree: Option<&'a Tree>,
 }
+
+/// Checks that may be unknown, and machines replaced all the same: they ask others than the API server.
+const MAY_BE_UNKNOWN: [&str; 3] = ["etcd-members/snapshots", "helm/addons", "network/targets"];
 
 #[async_trait]
 impl Gate for Holding<'_> {
     async fn failing(&self) -> Result<Vec<String>, Error> {
-        let seen = look(self.session, self.reach, &Http::default(), 0).await?;
-        let failed = seen.all.iter().filter(|c| c.verdict == Verdict::Failed);
+        // A report may be of before the last machine was ended: only the API server itself counts.
+        let cluster = self.reach.api_server().await;
+        let seen = look(self.session, cluster, &Http::default(), 0, self.tree).await?;
+        let unknown = |c: &Checked| {
+            c.verdict == Verdict::Unknown && !MAY_BE_UNKNOWN.contains(&c.check.as_str())
+        };
+        let failed = seen.all.iter().filter(|c| c.verdict == Verdict::Failed || unknown(c));
         Ok(failed.map(|c| format!("{} ({})", c.check, c.note)).collect())
     }
 }
@@ -80,12 +92,18 @@ pub(in crate::cli) async fn run(
     let start = clock();
     let mut held = 0;
     let mut before = String::new();
+    let stop = tokio::signal::ctrl_c();
+    tokio::pin!(stop);
     loop {
-        let seen = look(session, reach, &web, patience.tolerated).await;
-        let seen = seen.map_err(|error| fail(&error))?;
+        let looking =
+            async { look(session, reach.cluster().await, &web, patience.tolerated, None).await };
+        let seen = tokio::select! {
+            seen = looking => seen.map_err(|error| fail(&error))?,
+            _ = &mut stop => return Err(Exit::Interrupted),
+        };
         held = if seen.fails() { 0 } else { held + 1 };
         if held >= patience.count || seen.are_over(patience.wait, clock() - start) {
-            return Ok(seen);
+            return Ok(Seen { steady: held >= patience.count, ..seen });
         }
         if common.output == Output::Text {
             let now = seen.waits_for(held, patience.count);
@@ -96,19 +114,19 @@ pub(in crate::cli) async fn run(
         }
         tokio::select! {
             () = tokio::time::sleep(patience.interval) => {}
-            _ = tokio::signal::ctrl_c() => return Err(Exit::Interrupted),
+            _ = &mut stop => return Err(Exit::Interrupted),
         }
     }
 }
 
 async fn look(
     session: &Session,
-    reach: &Reach<'_>,
+    cluster: Result<Box<dyn Cluster>, String>,
     web: &Http,
     tolerated: usize,
+    tree: Option<&Tree>,
 ) -> Result<Seen, Error> {
     let cloud = &*session.cloud;
-    let cluster = reach.cluster().await;
     let whom = match (&cluster, cloud.is_local()) {
         (_, true) => "the local cloud has no machines: only its stacks are looked at".to_owned(),
         (Ok(cluster), _) => match cluster.reported() {
@@ -117,7 +135,10 @@ async fn look(
         },
         (Err(why), _) => why.clone(),
     };
-    let deployed = deployed_tree(session).await?;
+    let deployed = match tree {
+        Some(tree) => Some(tree.clone()),
+        None => deployed_tree(session).await?,
+    };
     let origins = origins(session);
     let asked = Asked {
         cloud,
@@ -129,7 +150,7 @@ async fn look(
         now: clock(),
     };
     let all = validate(&asked).await?;
-    Ok(Seen { all, whom })
+    Ok(Seen { all, whom, steady: true })
 }
 
 /// What was deployed last: that is what runs, whatever is rendered by now.
@@ -145,9 +166,9 @@ fn origins(session: &Session) -> BTreeMap<String, Origin> {
 }
 
 impl Seen {
-    /// Whether something does not hold that is a reason to stop.
+    /// Whether something does not hold that is a reason to stop, or has not held for long enough.
     pub(in crate::cli) fn fails(&self) -> bool {
-        self.all.iter().any(|checked| checked.verdict == Verdict::Failed)
+        !self.steady || self.all.iter().any(|checked| checked.verdict == Verdict::Failed)
     }
 
     /// Whether nothing is waited for any longer.

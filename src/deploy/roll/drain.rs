@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::deploy::error::Error;
-use crate::port::{Answer, Cluster, Eviction, Keeper, Pod, Pods};
+use crate::port::{Answer, Cluster, ErrorKind, Eviction, Keeper, Pod, Pods};
 
 /// How many pods are left, of how many there were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,14 @@ pub async fn drain(
     let work = async {
         let mut of = first.len();
         loop {
-            let pods = evictable(cluster, node).await?;
+            // Whoever answers may be replaced just now: it is asked again for as long as there is time.
+            let pods = match evictable(cluster, node).await {
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    tokio::time::sleep(look).await;
+                    continue;
+                }
+                other => other?,
+            };
             of = of.max(pods.len());
             told(Left { pods: pods.len(), of });
             if pods.is_empty() {
@@ -74,10 +81,12 @@ async fn evictable(cluster: &dyn Cluster, node: &str) -> Answer<Vec<Pod>> {
 async fn evict(cluster: &dyn Cluster, pods: &[Pod]) -> Answer<BTreeMap<String, String>> {
     let mut held = BTreeMap::new();
     for pod in pods {
-        let why = match cluster.evict(pod).await? {
-            Eviction::Gone => continue,
-            Eviction::Going => "it was asked to go, and has not gone".to_owned(),
-            Eviction::Refused(why) => why,
+        let why = match cluster.evict(pod).await {
+            Ok(Eviction::Gone) => continue,
+            Ok(Eviction::Going) => "it was asked to go, and has not gone".to_owned(),
+            Ok(Eviction::Refused(why)) => why,
+            Err(error) if error.kind == ErrorKind::Unavailable => error.to_string(),
+            Err(error) => return Err(error),
         };
         held.insert(pod.full_name(), why);
     }

@@ -1,6 +1,7 @@
 //! One group: which machines are taken next, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -12,7 +13,7 @@ use super::{Rolling, step};
 use crate::deploy::error::Error;
 use crate::deploy::reports;
 use crate::deploy::watch::Progress;
-use crate::port::{Answer, Machine};
+use crate::port::{Answer, ErrorKind, Machine};
 
 /// The group whose machines are no nodes.
 const ETCD: &str = "etcd";
@@ -37,29 +38,32 @@ impl Look {
     }
 
     /// The machines that may be taken now: broken ones first, which nobody misses more than before, then so many that
-    /// no more than a batch is missing.
+    /// no more than a batch is missing. No more are taken than a batch, those counted that are still coming up.
     fn next(
         &self,
-        todo: &BTreeSet<String>,
+        group: &GroupRoll,
         taken: &BTreeSet<String>,
-        batch: usize,
+        broken: &BTreeSet<String>,
         by_zone: bool,
     ) -> Vec<Machine> {
-        let left: Vec<&Machine> = self
-            .there
-            .values()
-            .filter(|m| todo.contains(&m.id) && !taken.contains(&m.id))
-            .collect();
+        let wanted = |m: &&Machine| group.todo.contains(&m.id) && !taken.contains(&m.id);
+        let left: Vec<&Machine> = self.there.values().filter(wanted).collect();
         let zone = by_zone.then(|| self.zone(&left, taken)).flatten();
         let here = left.into_iter().filter(|m| zone.as_ref().is_none_or(|zone| m.zone == *zone));
-        let (broken, whole): (Vec<&Machine>, Vec<&Machine>) =
-            here.partition(|m| !self.whole.contains(&m.id));
-        let room = batch.saturating_sub(taken.len());
-        let slots = batch.saturating_sub(self.missing(taken));
-        let next = broken.into_iter().take(room);
-        let count = next.len();
-        let more = whole.into_iter().take(slots.min(room - count));
-        next.chain(more).cloned().collect()
+        let (whole, others): (Vec<&Machine>, Vec<&Machine>) =
+            here.partition(|m| self.whole.contains(&m.id));
+        let room = group.batch.saturating_sub(taken.len() + self.coming(&group.todo));
+        let slots = group.batch.saturating_sub(self.missing(taken));
+        let next = others.into_iter().filter(|m| broken.contains(&m.id)).take(room);
+        let next: Vec<Machine> = next.cloned().collect();
+        let more = whole.into_iter().take(slots.min(room - next.len()));
+        next.iter().chain(more).cloned().collect()
+    }
+
+    /// How many new machines are still coming up, or not there yet.
+    fn coming(&self, todo: &BTreeSet<String>) -> usize {
+        let new = |id: &&String| !todo.contains(*id) && !self.whole.contains(*id);
+        self.desired.saturating_sub(self.there.len()) + self.there.keys().filter(new).count()
     }
 
     /// The zone that machines are taken from: that of those under way, or the first that has some left, once nothing is
@@ -78,8 +82,26 @@ impl Rolling<'_> {
         let mut failed: Option<Error> = None;
         let mut quiet = Quiet::default();
         let mut gated = false;
+        let mut since: BTreeMap<String, Instant> = BTreeMap::new();
         loop {
-            let now = self.look(group).await?;
+            let now = match self.look(group).await {
+                Ok(now) => now,
+                // Who is replaced may be who answers: it is asked again, for as long as a machine may take.
+                Err(error) if passes(&error) && failed.is_none() => {
+                    quiet.check(self.pace.ready).map_err(|()| error)?;
+                    self.wait(&mut under_way, &mut taken, &mut failed).await;
+                    continue;
+                }
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    if under_way.is_empty() {
+                        return Err(failed.expect("it was just set"));
+                    }
+                    self.wait(&mut under_way, &mut taken, &mut failed).await;
+                    continue;
+                }
+            };
+            let broken = now.broken(&mut since);
             let left = group.todo.iter().filter(|id| now.there.contains_key(*id)).count();
             if under_way.is_empty() {
                 if let Some(error) = failed {
@@ -93,7 +115,7 @@ impl Rolling<'_> {
                     return Ok(format!("{} replaced", group.todo.len()));
                 }
             }
-            let next = now.next(&group.todo, &taken, group.batch, self.pace.by_zone);
+            let mut next = now.next(group, &taken, &broken, self.pace.by_zone);
             let stop = failed.is_some() || self.is_stopping().await?;
             // A zone is left, and a batch begun, only when everybody is back and all checks hold.
             let between = under_way.is_empty() && now.missing(&taken) == 0;
@@ -102,8 +124,9 @@ impl Rolling<'_> {
                 gated = true;
                 continue;
             }
-            let begins = !stop && !next.is_empty() && (gated || !now.whole.contains(&next[0].id));
-            if begins {
+            // While something is missing checks need not hold: what is broken may be why.
+            next.retain(|machine| gated || broken.contains(&machine.id));
+            if !stop && !next.is_empty() {
                 quiet.reset();
                 for machine in next {
                     taken.insert(machine.id.clone());
@@ -117,14 +140,31 @@ impl Rolling<'_> {
             } else if under_way.is_empty() {
                 quiet.check(self.pace.ready).map_err(|()| not_whole(group, &now))?;
             }
-            tokio::select! {
-                Some((id, outcome)) = under_way.next(), if !under_way.is_empty() => {
-                    taken.remove(&id);
-                    quiet.reset();
-                    failed = failed.or(outcome.err());
-                }
-                () = tokio::time::sleep(self.pace.look()) => {}
+            if self.wait(&mut under_way, &mut taken, &mut failed).await {
+                quiet.reset();
             }
+        }
+    }
+
+    /// Waits until a machine is replaced, or for a moment; says whether one was.
+    async fn wait<F>(
+        &self,
+        under_way: &mut FuturesUnordered<F>,
+        taken: &mut BTreeSet<String>,
+        failed: &mut Option<Error>,
+    ) -> bool
+    where
+        F: Future<Output = (String, Result<(), Error>)>,
+    {
+        tokio::select! {
+            Some((id, outcome)) = under_way.next(), if !under_way.is_empty() => {
+                taken.remove(&id);
+                if let Err(error) = outcome {
+                    failed.get_or_insert(error);
+                }
+                true
+            }
+            () = tokio::time::sleep(self.pace.look()) => false,
         }
     }
 
@@ -133,8 +173,12 @@ impl Rolling<'_> {
         if self.watcher.stopping() {
             return Ok(true);
         }
-        let state = RollState::load(self.cloud, &self.tree.cluster.bucket).await?;
-        Ok(state.is_some_and(|state| state.paused))
+        match RollState::load(self.cloud, &self.tree.cluster.bucket).await {
+            // Somebody gave it up.
+            Ok(state) => Ok(state.map_or(self.remembered, |state| state.paused)),
+            Err(error) if error.kind == ErrorKind::Unavailable => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Looks at a group: its machines, and which of them do their work.
@@ -156,6 +200,10 @@ impl Rolling<'_> {
                 }
                 Some(Some(why)) => {
                     look.why.insert(id.clone(), why.clone());
+                }
+                // An old member of etcd that has said nothing for long is no broken one.
+                None if group.folder == ETCD && group.todo.contains(id) => {
+                    look.whole.insert(id.clone());
                 }
                 None => {
                     look.why.insert(id.clone(), "nothing has been heard of it".to_owned());
@@ -209,7 +257,12 @@ impl Rolling<'_> {
         say("is ended".to_owned());
         self.cloud.terminate(&machine.id).await?;
         let mut quiet = Quiet::default();
-        while self.look(group).await?.there.contains_key(&machine.id) {
+        loop {
+            match self.look(group).await {
+                Ok(now) if !now.there.contains_key(&machine.id) => break,
+                Err(error) if !passes(&error) => return Err(error),
+                _ => {}
+            }
             let stays = || Error::Stays { machine: machine.id.clone() };
             quiet.check(self.pace.ready).map_err(|()| stays())?;
             tokio::time::sleep(self.pace.look()).await;
@@ -222,7 +275,10 @@ impl Rolling<'_> {
     async fn gated(&self) -> Result<(), Error> {
         let mut quiet = Quiet::default();
         loop {
-            let failing = self.gate.failing().await?;
+            let failing = match self.gate.failing().await {
+                Err(error) if passes(&error) => vec![error.to_string()],
+                other => other?,
+            };
             if failing.is_empty() {
                 return Ok(());
             }
@@ -232,6 +288,29 @@ impl Rolling<'_> {
             quiet.check(self.pace.gate).map_err(|()| Error::Gate(failing))?;
             tokio::time::sleep(self.pace.look()).await;
         }
+    }
+}
+
+/// So long a machine must have been broken until it is taken for broken: a moment without a word is none.
+const BROKEN: Duration = Duration::from_secs(120);
+
+impl Look {
+    /// The machines that have been broken for a while; `since` remembers since when.
+    fn broken(&self, since: &mut BTreeMap<String, Instant>) -> BTreeSet<String> {
+        since.retain(|id, _| self.why.contains_key(id));
+        for id in self.why.keys() {
+            since.entry(id.clone()).or_insert_with(Instant::now);
+        }
+        since.iter().filter(|(_, at)| at.elapsed() >= BROKEN).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// Whether it may be over in a moment.
+fn passes(error: &Error) -> bool {
+    match error {
+        Error::Cloud(error) => error.kind == ErrorKind::Unavailable,
+        Error::Unreachable(_) => true,
+        _ => false,
     }
 }
 

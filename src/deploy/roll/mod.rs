@@ -45,6 +45,8 @@ pub struct Rolling<'a> {
     pub gate: &'a dyn Gate,
     /// How fast.
     pub pace: Pace,
+    /// Whether it is remembered in the state bucket: then it stops when somebody gives it up there.
+    pub remembered: bool,
 }
 
 /// Returns what rolling would replace: of the groups that are named, by their folders, all machines, or those that were
@@ -149,6 +151,23 @@ pub async fn roll(
     let ended = lock.during(run).await;
     lock.give_back().await?;
     ended
+}
+
+/// Gives up a roll that nobody goes on with: nobody may be at it.
+///
+/// # Errors
+/// The lock is held; the cloud's.
+pub async fn forget_roll(
+    cloud: &dyn Cloud,
+    bucket: &str,
+    operator: &Operator,
+    take_over: bool,
+) -> Result<(), Error> {
+    let lock = Lock::new(cloud, bucket, operator, take_over);
+    lock.take().await?;
+    let cleared = RollState::clear(cloud, bucket).await;
+    lock.give_back().await?;
+    Ok(cleared?)
 }
 
 /// The step of a group.

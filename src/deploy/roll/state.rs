@@ -90,6 +90,18 @@ impl RollState {
         cloud.put(bucket, KEY, text, When::Always).await.map(|_| ())
     }
 
+    /// Lets the roll that is under way take no more machines; says whether there was one.
+    ///
+    /// # Errors
+    /// The cloud's; a conflict where it came to its end in this very moment.
+    pub async fn pause(cloud: &dyn Cloud, bucket: &str) -> Answer<bool> {
+        let Some(object) = cloud.get(bucket, KEY).await? else { return Ok(false) };
+        let Ok(state) = serde_json::from_slice::<Self>(&object.bytes) else { return Ok(false) };
+        let paused = serde_json::to_vec(&Self { paused: true, ..state }).expect("it has text keys");
+        cloud.put(bucket, KEY, paused, When::Is(object.etag)).await?;
+        Ok(true)
+    }
+
     /// Forgets it.
     ///
     /// # Errors
