@@ -294,6 +294,16 @@ impl Stacks<'_> {
         changes.map(|c| c.change.fate).any(|f| matches!(f, Fate::Replaces | Fate::MayReplace))
     }
 
+    /// Sets the policies of stacks that hold data: a run that was cut off may have left one open, or none.
+    pub(super) async fn close_policies(&self) -> Result<(), Error> {
+        for stack in self.tree.stacks.values() {
+            if let Some(policy) = super::policy::policy(stack, None) {
+                self.cloud.set_policy(&stack.name, &policy).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether what somebody changed of a stack by hand is put back.
     fn reverts(&self, short: &str) -> bool {
         let drift = self.plan.stack(short).into_iter().flat_map(|s| &s.drift);

@@ -150,6 +150,7 @@ pub async fn up(up: Up<'_>, operator: &Operator, options: &UpOptions) -> Result<
             })
             .await?;
         if ended.failed.is_empty() && ended.not_run.is_empty() {
+            stacks.close_policies().await?;
             remember(&up, operator).await?;
         }
         Ok(ended)

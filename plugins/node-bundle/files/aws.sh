@@ -43,6 +43,7 @@ text() { sed -e 's/\\/\\\\/g' -e 's/"/\\"/g' -e 's/	/ /g' | tr -d '\000-\010\013
 # report STATE PHASE MESSAGE [UNIT]: a small report beside the bundle, with what the unit said last. What more there is
 # to say is in $units: how every unit is, and in $up: when the machine came up. $unsent is set where it could not be sent.
 report() {
+  # shellcheck disable=SC2034 # those that read this file ask for it
   unsent=
   said=$(mktemp)
   {
@@ -57,7 +58,8 @@ report() {
     fi
     printf '}\n'
   } >"$said"
-  put "reports/$(printf %s "$KAWS_GROUP" | tr : -)/${KAWS_REPORT:-$(meta meta-data/instance-id)}.json" "$said" || { unsent=yes && echo "the report could not be sent" >&2; }
+  put "reports/$(printf %s "$KAWS_GROUP" | tr : -)/${KAWS_REPORT:-$(meta meta-data/instance-id)}.json" "$said" || unsent=yes
+  [ -z "$unsent" ] || echo "the report could not be sent" >&2
   rm -f "$said"
 }
 # signal SUCCESS|FAILURE: once for each bundle. CloudFormation refuses where it waits for none: that is no fault.
