@@ -9,7 +9,7 @@ fn stages(criterion: &mut Criterion) {
     let options =
         Options { example: Some("ha".to_owned()), ..Options::of("examples/ha/cluster.yaml") };
     let setup = || {
-        load(&options, &builtin::native).ok().and_then(|o| o.value).expect("the example is fine")
+        load(&options, &builtin::natives()).ok().and_then(|o| o.value).expect("the example is fine")
     };
     criterion.bench_function("load", |b| b.iter(setup));
     let read = setup();

@@ -270,7 +270,7 @@ fn locks(tree: &Tree, deployed: &Deployed, locked: &BTreeMap<String, String>) ->
 pub fn plugin_records(run: &Run) -> BTreeMap<String, PluginRecord> {
     let record = |p: &crate::plugin::Instance| PluginRecord {
         version: p.package.manifest.version.clone(),
-        sha256: p.package.hash(),
+        sha256: p.package.hash().to_owned(),
     };
     let packages = run.setup.plugins.iter().filter(|p| p.name.as_str() != "cluster");
     packages.map(|p| (p.name.to_string(), record(p))).collect()

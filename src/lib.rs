@@ -29,6 +29,7 @@ pub mod plugin;
 pub mod port;
 pub mod resolve;
 pub mod run;
+pub mod runtime;
 pub mod schema;
 pub mod template;
 pub mod value;

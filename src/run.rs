@@ -40,7 +40,7 @@ pub fn render_with(
     over: Option<&Node>,
 ) -> Result<Outcome<Option<Run>>, load::Error> {
     let mut findings = Findings::new();
-    let setup = load::load_with(options, &crate::builtin::native, over)?.collect(&mut findings);
+    let setup = load::load_with(options, &crate::builtin::natives(), over)?.collect(&mut findings);
     let Some(setup) = setup else { return Ok(Outcome { value: None, findings }) };
     let rendered = stages(&setup, options.locked, &mut findings);
     let value = rendered.map(|rendered| {

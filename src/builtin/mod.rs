@@ -22,31 +22,32 @@ mod node_pools;
 mod policy;
 mod static_pod;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::plugin::Plugin;
 
-/// Returns the native part of a built-in plugin.
+/// Returns the native code of kaws's own plugins, by the name of the plugin.
 #[must_use]
-pub fn native(name: &str) -> Option<Arc<dyn Plugin>> {
-    Some(match name {
-        "api-server" => Arc::new(api_server::ApiServer),
-        "cloudformation" => Arc::new(cloudformation::CloudFormation),
-        "control-plane" => Arc::new(control_plane::ControlPlane),
-        "controller-manager" => Arc::new(static_pod::ControllerManager),
-        "etcd" => Arc::new(etcd::Etcd),
-        "etcd-members" => Arc::new(etcd_members::EtcdMembers),
-        "helm" => Arc::new(helm::Helm),
-        "iam" => Arc::new(iam::Iam),
-        "kube-proxy" => Arc::new(kube_proxy::KubeProxy),
-        "kubelet" => Arc::new(kubelet::Kubelet),
-        "limits" => Arc::new(limits::Limits),
-        "manifests" => Arc::new(manifests::Manifests),
-        "network" => Arc::new(network::Network),
-        "node-bundle" => Arc::new(bundle::NodeBundle),
-        "node-pools" => Arc::new(node_pools::NodePools),
-        "policy" => Arc::new(policy::Policy),
-        "scheduler" => Arc::new(static_pod::Scheduler),
-        _ => return None,
-    })
+pub fn natives() -> BTreeMap<&'static str, Arc<dyn Plugin>> {
+    let all: [(&str, Arc<dyn Plugin>); 17] = [
+        ("api-server", Arc::new(api_server::ApiServer)),
+        ("cloudformation", Arc::new(cloudformation::CloudFormation)),
+        ("control-plane", Arc::new(control_plane::ControlPlane)),
+        ("controller-manager", Arc::new(static_pod::ControllerManager)),
+        ("etcd", Arc::new(etcd::Etcd)),
+        ("etcd-members", Arc::new(etcd_members::EtcdMembers)),
+        ("helm", Arc::new(helm::Helm)),
+        ("iam", Arc::new(iam::Iam)),
+        ("kube-proxy", Arc::new(kube_proxy::KubeProxy)),
+        ("kubelet", Arc::new(kubelet::Kubelet)),
+        ("limits", Arc::new(limits::Limits)),
+        ("manifests", Arc::new(manifests::Manifests)),
+        ("network", Arc::new(network::Network)),
+        ("node-bundle", Arc::new(bundle::NodeBundle)),
+        ("node-pools", Arc::new(node_pools::NodePools)),
+        ("policy", Arc::new(policy::Policy)),
+        ("scheduler", Arc::new(static_pod::Scheduler)),
+    ];
+    all.into()
 }

@@ -260,6 +260,34 @@ pub const CODES: &[Code] = &[
         "CloudFormation refuses to change a property of a resource that is there.",
     ),
     code(
+        "exec/failed",
+        "A plugin's program ended with another exit code than 0, or was killed. What it said last stands below the finding.",
+    ),
+    code(
+        "exec/leak",
+        "What a plugin's program said holds the value of a secret that it was told, as it is or encoded. Nothing of it is used.",
+    ),
+    code(
+        "exec/left",
+        "A plugin's program ended and left processes running. kaws ended them.",
+    ),
+    code(
+        "exec/limit",
+        "A plugin's program took too long, said too much, or had too many processes. The limits stand in its manifest.",
+    ),
+    code(
+        "exec/response",
+        "What a plugin's program answered is no response: `kaws plugin schema response` has the form.",
+    ),
+    code(
+        "exec/sandbox",
+        "This machine lacks a part of the sandbox for plugins' programs: they can reach more than they were granted.",
+    ),
+    code(
+        "exec/start",
+        "A plugin's program cannot be started: it is not there, not for this machine, or needs another one.",
+    ),
+    code(
         "flags/admission",
         "The API server does not start with an admission plugin that it does not know, or that is turned on and off.",
     ),
@@ -426,11 +454,15 @@ pub const CODES: &[Code] = &[
     code("plugin/missing", "A plugin that another one requires is not on."),
     code(
         "plugin/native",
-        "Native code stands in the kaws binary, for its own plugins. Yours can be declared in plugin.yaml.",
+        "A manifest asks for native code, and this kaws has none for the plugin: native code stands in the binary. Yours can be declared in plugin.yaml, or be a program.",
     ),
     code(
         "plugin/nodes",
         "A plugin is to run on nodes that its manifest does not offer, or speaks of `nodes` and offers none.",
+    ),
+    code(
+        "plugin/runtime",
+        "A manifest names a runtime that this kaws does not have, or a program that cannot be meant.",
     ),
     code("plugin/schema", "A plugin's schema of its settings is no JSON Schema."),
     code("plugin/slot", "Two plugins that are on provide the same thing, and only one can."),
@@ -439,6 +471,10 @@ pub const CODES: &[Code] = &[
         "No plugin has this name: not in plugins/, not in a folder of pluginDirs or --plugin-dir, not among the built-in and contrib ones.",
     ),
     code("plugin/version", "A plugin asks for another release of kaws."),
+    code(
+        "plugin/writes",
+        "A program does not say where it writes. Who installs it reads that before it is run.",
+    ),
     code("policy/open-ingress", "A rule lets the whole internet in."),
     code(
         "policy/public-bucket",

@@ -238,6 +238,11 @@ impl<T> Outcome<T> {
         Self { value, findings: Findings::new() }
     }
 
+    /// Returns the same with another value.
+    pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Outcome<U> {
+        Outcome { value: make(self.value), findings: self.findings }
+    }
+
     /// Moves the findings into `all` and returns the value.
     pub fn collect(self, all: &mut Findings) -> T {
         all.extend(self.findings);

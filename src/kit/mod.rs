@@ -8,6 +8,7 @@ mod lint;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,7 @@ use crate::finding::{Finding, Findings, findings_text};
 use crate::load::{self, Options, example_names};
 use crate::plugin::Artifacts;
 use crate::run::{self, Run};
+use crate::runtime::Runtime;
 use crate::schema::{Schema, Wording};
 use crate::value::{Data, Node};
 
@@ -125,6 +127,7 @@ pub fn test(
     plugin_dirs: &[PathBuf],
     update: bool,
     lint: bool,
+    runtime: Option<&Arc<Runtime>>,
 ) -> Result<Report, Error> {
     let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.to_owned(), source })?;
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -141,6 +144,7 @@ pub fn test(
         dir: &dir,
         plugin_dirs,
         update,
+        runtime,
         linter: if lint { lint::Linter::find() } else { lint::Linter::none() },
     };
     let mut set = BTreeSet::new();
@@ -192,6 +196,7 @@ struct Kit<'a> {
     dir: &'a Path,
     plugin_dirs: &'a [PathBuf],
     update: bool,
+    runtime: Option<&'a Arc<Runtime>>,
     linter: lint::Linter,
 }
 
@@ -212,6 +217,7 @@ impl Kit<'_> {
         set.extend(settings.into_iter().flatten().map(|(key, _)| key.clone()));
         let mut options = Options {
             plugin_dirs: self.plugin_dirs.to_vec(),
+            runtime: self.runtime.cloned(),
             ..Options::of(folder.join("case.yaml"))
         };
         if example_names().contains(&case.cluster.as_str()) {

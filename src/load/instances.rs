@@ -14,7 +14,8 @@ use crate::finding::{Finding, Findings, Outcome};
 use crate::lock::Lock;
 use crate::name::{Name, did_you_mean};
 use crate::origin::{Origin, SourceFile};
-use crate::plugin::{Declared, Files, Home, Instance, Package, Plugin, Slot, prepare};
+use crate::plugin::{Declared, Home, Instance, Package, Plugin, Slot, prepare, program};
+use crate::runtime::{Program, Runtime};
 use crate::template::{Engine, Scope, is_truthy};
 use crate::value::{Data, Node};
 
@@ -25,7 +26,8 @@ pub(super) struct Cx<'a> {
     pub(super) facts: &'a Node,
     pub(super) groups: &'a [Group],
     pub(super) folder: &'a Path,
-    pub(super) natives: Natives<'a>,
+    pub(super) natives: &'a Natives,
+    pub(super) runtime: Option<&'a Arc<Runtime>>,
     pub(super) engine: &'a Engine,
 }
 
@@ -156,13 +158,6 @@ fn instance(
     }
     let (nodes, narrowed) = nodes(cx, name, package, findings);
     let chosen: Vec<&Group> = cx.groups.iter().filter(|g| nodes.contains(&g.key)).collect();
-    let runtime = |stage: &str, body: &BTreeMap<String, serde_json::Value>| -> Arc<dyn Plugin> {
-        match body.contains_key("native").then(|| (cx.natives)(package.name.as_str())).flatten() {
-            Some(native) => native,
-            None if body.is_empty() && stage == "render" => Arc::new(Idle),
-            None => Arc::new(Declared),
-        }
-    };
     Ok(Some(Instance {
         name: own,
         package: Arc::clone(package),
@@ -172,9 +167,35 @@ fn instance(
         stacks: chosen.iter().map(|g| g.stack.clone()).collect(),
         narrowed,
         origin,
-        initialise: runtime("initialise", &package.manifest.initialise),
-        render: runtime("render", &package.manifest.render),
+        initialise: runtime(cx, package, "initialise", findings),
+        render: runtime(cx, package, "render", findings),
     }))
+}
+
+/// Returns what does a plugin's work in a stage.
+fn runtime(
+    cx: &Cx<'_>,
+    package: &Package,
+    stage: &str,
+    findings: &mut Findings,
+) -> Arc<dyn Plugin> {
+    let manifest = &package.manifest;
+    let body = if stage == "render" { &manifest.render } else { &manifest.initialise };
+    let at = |key: &str| package.node.at(&[stage, key]).unwrap_or(&package.node);
+    if let Some(Ok(exec)) = program::of_stage(manifest, stage) {
+        let origin = at("exec").origin.clone();
+        return Arc::new(Program { runtime: cx.runtime.cloned(), exec, origin });
+    }
+    if body.contains_key("native") {
+        if let Some(native) = cx.natives.get(package.name.as_str()) {
+            return Arc::clone(native);
+        }
+        let text = format!("there is no native code for {} in this kaws", package.name);
+        let names: Vec<&str> = cx.natives.keys().copied().collect();
+        let finding = Finding::fatal("plugin/native", text).at(at("native").key_origin());
+        findings.push(finding.help(format!("there is some for: {}", names.join(", "))));
+    }
+    if body.is_empty() && stage == "render" { Arc::new(Idle) } else { Arc::new(Declared) }
 }
 
 /// Returns the settings in `cluster.yaml` or in `config/<plugin>.yaml` beside it; both is a clash.
@@ -363,16 +384,9 @@ fn customised(cx: &Cx<'_>, schema: &serde_json::Value, findings: &mut Findings) 
     }
     let manifest = json!({"apiVersion": "kaws/v1", "name": "cluster", "version": env!("CARGO_PKG_VERSION"),
         "description": "What cluster.yaml says under customise.", "nodes": ["etcd", "controller", "worker"]});
-    let package = Package {
-        name: Name::new("cluster").expect("it is a name"),
-        manifest: serde_json::from_value(manifest).expect("it is a manifest"),
-        node,
-        home: Home::User("cluster.yaml".to_owned()),
-        files: Files::new(),
-        settings: crate::schema::Schema::compile(&json!({"type": "object", "properties": {}}))
-            .expect("it is constant"),
-        writes: None,
-    };
+    let manifest = serde_json::from_value(manifest).expect("it is a manifest");
+    let home = Home::User("cluster.yaml".to_owned());
+    let package = Package::made(manifest, node, home).expect("it is constant");
     findings.extend(Declared::check(&package, schema, cx.engine));
     Instance {
         name: package.name.clone(),

@@ -12,6 +12,7 @@ pub use discover::{Catalogue, Found, package};
 pub use embedded::{EXAMPLE, example_cluster, example_names, known_pins, partials};
 pub use files::{Error, read_text};
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::lock::Lock;
 use crate::order::Order;
 use crate::pipeline::Setup;
 use crate::plugin::Plugin;
+use crate::runtime::Runtime;
 use crate::template::Engine;
 
 /// What to read.
@@ -35,6 +37,8 @@ pub struct Options {
     pub example: Option<String>,
     /// A plugin's folder that stands for its name alone, whatever else has that name: the one under test.
     pub under_test: Option<PathBuf>,
+    /// What runs plugins that are programs; without it they are fatal findings.
+    pub runtime: Option<Arc<Runtime>>,
 }
 
 impl Options {
@@ -47,19 +51,20 @@ impl Options {
             locked: false,
             example: None,
             under_test: None,
+            runtime: None,
         }
     }
 }
 
-/// The native parts of kaws's own plugins: by plugin and stage.
-pub type Natives<'a> = &'a dyn Fn(&str) -> Option<Arc<dyn Plugin>>;
+/// Native code in the binary, by the name of its plugin.
+pub type Natives = BTreeMap<&'static str, Arc<dyn Plugin>>;
 
 /// Reads all that `options` name.
 ///
 /// # Errors
 /// Files that cannot be read. Everything about their contents is a finding; where one is fatal there is
 /// no setup.
-pub fn load(options: &Options, natives: Natives<'_>) -> Result<Outcome<Option<Setup>>, Error> {
+pub fn load(options: &Options, natives: &Natives) -> Result<Outcome<Option<Setup>>, Error> {
     load_with(options, natives, None)
 }
 
@@ -69,7 +74,7 @@ pub fn load(options: &Options, natives: Natives<'_>) -> Result<Outcome<Option<Se
 /// As [`load`].
 pub fn load_with(
     options: &Options,
-    natives: Natives<'_>,
+    natives: &Natives,
     over: Option<&crate::value::Node>,
 ) -> Result<Outcome<Option<Setup>>, Error> {
     let mut findings = Findings::new();
@@ -93,6 +98,7 @@ pub fn load_with(
         groups: &groups,
         folder: &folder,
         natives,
+        runtime: options.runtime.as_ref(),
         engine: &engine,
     };
     let plugins = instances::resolve(&cx, &catalogue)?.collect(&mut findings);

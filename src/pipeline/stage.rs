@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Setup, ordered};
 use crate::finding::{Finding, Findings, Outcome};
 use crate::model::{Claim, Decisions, Model, Patch, Split, Stage, claim_at, split};
 use crate::order::Step;
-use crate::plugin::{Artifacts, Context, Contribution, Instance, Rendering};
+use crate::name::Name;
+use crate::plugin::{Artifacts, Context, Contribution, Instance, Rendering, View};
 use crate::value::Path;
 
 /// The parts that render does not add to: they are finished when initialise is.
@@ -68,7 +70,7 @@ pub(super) fn run(
     Outcome { value: artifacts, findings }
 }
 
-/// Calls every plugin of a rank with the same input.
+/// Calls every plugin of a rank with the same input; what they say is taken in the order of their names.
 fn call(
     setup: &Setup,
     stage: Stage,
@@ -80,8 +82,8 @@ fn call(
 ) -> (Vec<Claim>, Vec<Artifacts>) {
     let mut claims = Vec::new();
     let mut made = Vec::new();
-    let values = model.values();
-    for instance in rank {
+    let (values, view) = (model.values(), View::default());
+    let one = |instance: &Instance| {
         let cx = Context {
             config: &setup.config,
             facts: &setup.facts,
@@ -89,17 +91,23 @@ fn call(
             lock: &setup.lock,
             engine: &setup.engine,
             values: &values,
+            plugins: &setup.plugins,
+            view: &view,
             me: instance,
         };
-        let outcome = match stage {
+        match stage {
             Stage::Render => instance.render.render(&cx, model, artifacts),
-            _ => {
-                let outcome = instance.initialise.initialise(&cx, model);
-                let rendering =
-                    Rendering { contribution: outcome.value, artifacts: Artifacts::new() };
-                Outcome { value: rendering, findings: outcome.findings }
-            }
-        };
+            _ => instance.initialise.initialise(&cx, model).map(Rendering::from),
+        }
+    };
+    let waits = |instance: &Instance| match stage {
+        Stage::Render => instance.render.waits(),
+        _ => instance.initialise.waits(),
+    };
+    let slow: Vec<&Instance> = rank.iter().copied().filter(|i| waits(i)).collect();
+    let mut waited_for = side_by_side(&slow, &one);
+    for instance in rank {
+        let outcome = waited_for.remove(&instance.name).unwrap_or_else(|| one(instance));
         let rendering = outcome.collect(findings);
         let (new, wrong) = claims_of(setup, &rendering.contribution, instance, stage, pools);
         claims.extend(new);
@@ -107,6 +115,29 @@ fn call(
         made.push(rendering.artifacts);
     }
     (claims, made)
+}
+
+/// Calls those that wait for something else than this process side by side, as many as there are processors.
+fn side_by_side<'i>(
+    instances: &[&'i Instance],
+    one: &(dyn Fn(&Instance) -> Outcome<Rendering> + Sync),
+) -> BTreeMap<&'i Name, Outcome<Rendering>> {
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from).min(instances.len());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(instance) = instances.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push((&instance.name, one(instance)));
+        }
+        done
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
+        let ended = |w: std::thread::ScopedJoinHandle<'_, Vec<_>>| {
+            w.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        workers.into_iter().flat_map(ended).collect()
+    })
 }
 
 fn claims_of(

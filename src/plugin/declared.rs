@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
+use super::content;
 use super::{Artifact, Context, Contribution, Package, Part, Plugin, Rendering};
 use crate::config::{Group, Role};
 use crate::finding::{Finding, Findings, Outcome, Severity};
-use crate::model::{GROUPED, Model, has_placeholder};
+use crate::model::{GROUPED, Model};
 use crate::template::{self, Checked, Engine, Scope, uses_root};
 use crate::value::{Data, Node};
 
@@ -20,20 +21,8 @@ impl Plugin for Declared {
         let package = &cx.me.package;
         let tree = stage(package, "initialise");
         let mut outcome = contribute(&tree, cx);
-        let mut own = Node::empty_map(package.node.origin.clone());
-        if let Some(map) = own.as_map_mut() {
-            for (stage, part) in [("deploy", "steps"), ("validate", "checks")] {
-                if let Some(node) = package.node.get(stage) {
-                    map.insert(part.to_owned(), node.clone());
-                }
-            }
-        }
-        let scope = scope(cx, &cx.me.settings, cx.values);
-        let own = template::evaluate(&own, &scope, cx.engine).collect(&mut outcome.findings);
-        outcome.value.parts.push(Part { tree: own, groups: None });
-        outcome.value.parts.push(Part { tree: secrets(cx), groups: None });
-        let pins = pins(cx, &scope, &mut outcome.findings);
-        outcome.value.parts.push(Part { tree: pins, groups: None });
+        let own = own_parts(cx).collect(&mut outcome.findings);
+        outcome.value.parts.extend(own);
         outcome
     }
 
@@ -54,7 +43,7 @@ impl Plugin for Declared {
         if let Some(node) = artifacts {
             let files = template::evaluate(&node, &scope, cx.engine).collect(&mut outcome.findings);
             for (path, body) in files.as_map().into_iter().flatten() {
-                let body = resolve_text(body.clone(), cx, &scope, &mut outcome.findings);
+                let body = content::resolve(body.clone(), cx, &scope, &mut outcome.findings);
                 let text = body.get("content").and_then(Node::as_str).unwrap_or_default();
                 made.insert(path.clone(), Artifact::text(&cx.me.name, text));
             }
@@ -94,6 +83,25 @@ impl Declared {
         }
         findings.into_iter().map(|f| f.by(&package.name)).collect()
     }
+}
+
+/// Returns what the manifest says beside its stages, whatever the plugin's runtime is: steps, checks, secrets, pins.
+pub fn own_parts(cx: &Context<'_>) -> Outcome<Vec<Part>> {
+    let package = &cx.me.package;
+    let mut findings = Findings::new();
+    let mut own = Node::empty_map(package.node.origin.clone());
+    if let Some(map) = own.as_map_mut() {
+        for (stage, part) in [("deploy", "steps"), ("validate", "checks")] {
+            if let Some(node) = package.node.get(stage) {
+                map.insert(part.to_owned(), node.clone());
+            }
+        }
+    }
+    let scope = scope(cx, &cx.me.settings, cx.values);
+    let own = template::evaluate(&own, &scope, cx.engine).collect(&mut findings);
+    let pins = pins(cx, &scope, &mut findings);
+    let parts = [own, secrets(cx), pins].map(|tree| Part { tree, groups: None });
+    Outcome { value: parts.into(), findings }
 }
 
 /// Settings with `format: file` are maps once they are read.
@@ -136,7 +144,7 @@ fn check_files(node: &Node, package: &Package, cx: &Checked<'_>, findings: &mut 
         let name = value.as_str().unwrap_or_default();
         let path = format!("{folder}/{name}");
         match package.files.get(&path) {
-            None => findings.push(missing_file(package, &path, value)),
+            None => findings.push(content::missing_file(package, &path, value)),
             Some(bytes) if folder == "templates" => match std::str::from_utf8(bytes) {
                 Ok(text) => {
                     let source = crate::origin::SourceFile::new(
@@ -160,21 +168,6 @@ const ENTITY_KEYS: [&str; 10] = [
     "file", "template", "mode", "owner", "enabled", "required", "$when", "$each", "fill", "content",
 ];
 
-fn missing_file(package: &Package, path: &str, at: &Node) -> Finding {
-    let folder = path.split('/').next().unwrap_or_default();
-    let there: Vec<&str> =
-        package.files.keys().filter(|f| f.starts_with(folder)).map(String::as_str).collect();
-    let finding = Finding::fatal("plugin/file", format!("{} has no file {path}", package.name))
-        .at(&at.origin);
-    match crate::name::did_you_mean(path, there.iter().copied()) {
-        Some(near) => finding.help(format!("did you mean {near}?")),
-        None => finding.help(format!(
-            "its folder has: {}",
-            if there.is_empty() { "none".to_owned() } else { there.join(", ") }
-        )),
-    }
-}
-
 /// Returns what a package declares in a stage, without the word that names a runtime.
 fn stage(package: &Package, stage: &str) -> Node {
     let mut node = package
@@ -190,7 +183,7 @@ fn stage(package: &Package, stage: &str) -> Node {
     node
 }
 
-fn scope<'a>(cx: &'a Context<'a>, settings: &'a Node, values: &'a Node) -> Scope<'a> {
+pub(super) fn scope<'a>(cx: &'a Context<'a>, settings: &'a Node, values: &'a Node) -> Scope<'a> {
     let roots = BTreeMap::from([("settings", settings), ("cluster", cx.facts), ("values", values)]);
     Scope { roots, plugin: &cx.me.name }
 }
@@ -272,86 +265,8 @@ fn divided(tree: &Node) -> (Node, Option<Node>) {
 }
 
 fn evaluated(tree: &Node, cx: &Context<'_>, scope: &Scope<'_>, findings: &mut Findings) -> Node {
-    let mut tree = template::evaluate(tree, scope, cx.engine).collect(findings);
-    let Some(machines) = tree.as_map_mut().and_then(|m| m.get_mut("machines")) else { return tree };
-    for group in machines.as_map_mut().into_iter().flat_map(|m| m.values_mut()) {
-        for part in ["files", "units", "dropins"] {
-            let Some(entities) =
-                group.as_map_mut().and_then(|m| m.get_mut(part)).and_then(Node::as_map_mut)
-            else {
-                continue;
-            };
-            for body in entities.values_mut() {
-                let new = resolve_text(body.clone(), cx, scope, findings);
-                *body = Node { key: body.key.clone(), ..new };
-            }
-        }
-    }
-    tree
-}
-
-/// Puts the bytes of `file:` and the text of `template:` in their place, and the full name of `pin:`.
-fn resolve_text(
-    mut body: Node,
-    cx: &Context<'_>,
-    scope: &Scope<'_>,
-    findings: &mut Findings,
-) -> Node {
-    let package = &cx.me.package;
-    let Some(map) = body.as_map_mut() else { return body };
-    if let Some(pin) = map.get_mut("pin") {
-        let name = pin.as_str().unwrap_or_default().to_owned();
-        if !package.manifest.pins.contains_key(&name) {
-            let text = format!("{} has no pin `{name}` in its manifest", cx.me.name);
-            findings.push(Finding::fatal("model/pin", text).at(&pin.origin));
-        }
-        pin.data = Data::String(format!("{}/{name}", cx.me.name).into());
-    }
-    let raw = map.contains_key("file");
-    if let Some(named) = map.remove("file") {
-        let path = format!("files/{}", named.as_str().unwrap_or_default());
-        match package.files.get(&path) {
-            Some(bytes) => {
-                let (key, text) = match std::str::from_utf8(bytes) {
-                    Ok(text) => ("content", text.to_owned()),
-                    Err(_) => {
-                        use base64::Engine as _;
-                        ("base64", base64::engine::general_purpose::STANDARD.encode(bytes))
-                    }
-                };
-                map.insert(key.to_owned(), Node { data: Data::String(text.into()), ..named });
-            }
-            None => findings.push(missing_file(package, &path, &named)),
-        }
-    }
-    if let Some(named) = map.remove("template") {
-        let path = format!("templates/{}", named.as_str().unwrap_or_default());
-        let Some(text) = package.text(&path) else {
-            findings.push(missing_file(package, &path, &named));
-            return body;
-        };
-        let file = crate::origin::SourceFile::new(
-            package.home.file_name(package.name.as_str(), &path),
-            text,
-        );
-        match cx.engine.render(text, scope, &crate::origin::Origin::file_start(&file)) {
-            Ok(text) => {
-                mark_filled(map, &text, &named);
-                map.insert("content".to_owned(), Node { data: Data::String(text.into()), ..named });
-            }
-            Err(finding) => findings.push(finding.by(&cx.me.name)),
-        }
-    } else if let Some(content) = map.get("content").filter(|_| !raw).cloned() {
-        mark_filled(map, content.as_str().unwrap_or_default(), &content);
-    }
-    body
-}
-
-fn mark_filled(map: &mut BTreeMap<String, Node>, text: &str, at: &Node) {
-    // A file's own bytes are never filled in: only what the author wrote here is.
-    if has_placeholder(text) {
-        map.insert("fill".to_owned(), Node::new(Data::Bool(true), at.origin.clone()));
-    }
+    let tree = template::evaluate(tree, scope, cx.engine).collect(findings);
+    content::resolved(tree, cx, scope, findings)
 }
 
 /// Returns the names of the secrets that the manifest declares and the settings use.
@@ -426,7 +341,8 @@ fn mirrored(url: &str, cx: &Context<'_>) -> String {
     rest.map_or_else(|| url.to_owned(), |(_, path)| format!("{mirror}/{path}"))
 }
 
-fn machine(cx: &Context<'_>, group: &Group) -> Node {
+/// Returns what `machine` is in templates, and a group in requests.
+pub(super) fn machine(cx: &Context<'_>, group: &Group) -> Node {
     let pool = group.pool.as_ref().and_then(|name| cx.config.node_pools.get(name));
     let types = match group.role {
         Role::Etcd => vec![cx.config.etcd.instance_type.clone()],

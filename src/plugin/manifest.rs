@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::program::{self, Capabilities, Limits};
 use crate::config::Role;
 use crate::finding::{Finding, Findings};
 use crate::name::Name;
@@ -57,16 +59,28 @@ pub struct Manifest {
     /// Paths of the model it contributes to; anything else is fatal. A declared plugin in the cluster's own folder needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Vec<String>>,
+    /// Paths of the model that a program is told, and `plugins.NAME` for other plugins' settings; everything without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Vec<String>>,
+    /// Programs on the PATH that its own program runs, as jq.
+    #[serde(default)]
+    pub programs: Vec<String>,
+    /// How far its program may go.
+    #[serde(default)]
+    pub limits: Limits,
+    /// What its program may reach, once the user has granted it.
+    #[serde(default)]
+    pub capabilities: Capabilities,
     /// Secrets it uses, by name.
     #[serde(default)]
     pub secrets: BTreeMap<String, SecretForm>,
     /// What its nodes download, by name.
     #[serde(default)]
     pub pins: BTreeMap<String, PinForm>,
-    /// What it adds in initialise: a contribution, or {native: true} in kaws's own plugins.
+    /// What it adds in initialise: a contribution, {exec: ./bin/x} for a program, or {native: true} for code in the binary.
     #[serde(default)]
     pub initialise: BTreeMap<String, Value>,
-    /// What it adds in render: a contribution, artifacts and findings, or {native: true}.
+    /// What it adds in render: a contribution, artifacts and findings, {exec: ./bin/x}, or {native: true}.
     #[serde(default)]
     pub render: BTreeMap<String, Value>,
     /// Its steps in deploy, by name.
@@ -203,6 +217,9 @@ pub struct Package {
     pub settings: Schema,
     /// Where it may write; `None` where that is read off the contribution.
     pub writes: Option<Vec<Path>>,
+    /// What a program of it is told of the model; `None` for all of it.
+    pub reads: Option<Vec<Path>>,
+    hash: OnceLock<String>,
 }
 
 impl Package {
@@ -228,15 +245,27 @@ impl Package {
         };
         let name = Name::new(&manifest.name).ok_or_else(Findings::new)?;
         let settings = compile_settings(&manifest, &node, &mut findings);
-        let writes = writes(&manifest, &node, &mut findings);
+        let writes = paths("writes", manifest.writes.as_deref(), &node, &mut findings);
+        let reads = paths("reads", manifest.reads.as_deref(), &node, &mut findings);
         check_release(&manifest, &node, &mut findings);
-        check_native(&manifest, &node, &home, &mut findings);
+        findings.extend(program::check(&manifest, &node, &files));
         match settings {
             Some(settings) if findings.is_empty() => {
-                Ok(Self { name, manifest, node, home, files, settings, writes })
+                let hash = OnceLock::new();
+                Ok(Self { name, manifest, node, home, files, settings, writes, reads, hash })
             }
             _ => Err(findings),
         }
+    }
+
+    /// Returns a package of kaws's own making, which has no folder: one that writes wherever it likes.
+    #[must_use]
+    pub fn made(manifest: Manifest, node: Node, home: Home) -> Option<Self> {
+        let name = Name::new(&manifest.name)?;
+        let settings = compile_settings(&manifest, &node, &mut Findings::new())?;
+        let (files, hash) = (Files::new(), OnceLock::new());
+        let (writes, reads) = (None, None);
+        Some(Self { name, manifest, node, home, files, settings, writes, reads, hash })
     }
 
     /// Returns the text of a file in its folder.
@@ -247,7 +276,11 @@ impl Package {
 
     /// Returns the hash of everything in its folder, by which kaws.lock knows it.
     #[must_use]
-    pub fn hash(&self) -> String {
+    pub fn hash(&self) -> &str {
+        self.hash.get_or_init(|| self.hashed())
+    }
+
+    fn hashed(&self) -> String {
         let mut all = Vec::new();
         let manifest = self.node.origin.file().text.as_bytes();
         let files = self.files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_ref()));
@@ -286,15 +319,19 @@ fn compile_settings(manifest: &Manifest, node: &Node, findings: &mut Findings) -
     }
 }
 
-fn writes(manifest: &Manifest, node: &Node, findings: &mut Findings) -> Option<Vec<Path>> {
-    let written = manifest.writes.as_ref()?;
+/// Returns a list of paths of the model.
+fn paths(
+    key: &str,
+    written: Option<&[String]>,
+    node: &Node,
+    findings: &mut Findings,
+) -> Option<Vec<Path>> {
     let mut paths = Vec::new();
-    for (i, text) in written.iter().enumerate() {
+    for (i, text) in written?.iter().enumerate() {
         match Path::parse(text) {
             Ok(path) => paths.push(path),
             Err(error) => {
-                let origin =
-                    node.at(&["writes", &i.to_string()]).map_or(&node.origin, |n| &n.origin);
+                let origin = node.at(&[key, &i.to_string()]).map_or(&node.origin, |n| &n.origin);
                 findings.push(Finding::fatal("plugin/value", error.to_string()).at(origin));
             }
         }
@@ -322,27 +359,6 @@ fn check_release(manifest: &Manifest, node: &Node, findings: &mut Findings) {
                     format!("`{asked}` is no range of versions: {error}"),
                 )
                 .at(origin),
-            );
-        }
-    }
-}
-
-fn check_native(manifest: &Manifest, node: &Node, home: &Home, findings: &mut Findings) {
-    for (stage, body) in [("initialise", &manifest.initialise), ("render", &manifest.render)] {
-        let origin = node.get(stage).map_or(&node.origin, Node::key_origin);
-        if body.contains_key("native") && matches!(home, Home::User(_)) {
-            let text = format!(
-                "{} asks for native code in {stage}, which only kaws's own plugins have",
-                manifest.name
-            );
-            findings.push(Finding::fatal("plugin/native", text).at(origin));
-        }
-        for runtime in ["exec", "grpc", "wasm"].into_iter().filter(|r| body.contains_key(*r)) {
-            let text = format!("this kaws runs no plugins by `{runtime}`");
-            findings.push(
-                Finding::fatal("plugin/native", text)
-                    .at(origin)
-                    .help("write the contribution itself, in YAML"),
             );
         }
     }

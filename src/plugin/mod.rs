@@ -4,11 +4,16 @@
 //! Not here: finding plugins on disk (`load`), calling them in order (`pipeline`), and the native parts
 //! of kaws's own plugins (`builtin`).
 
+mod ask;
+mod content;
+pub mod contract;
 mod declared;
 mod manifest;
+pub mod program;
 mod settings;
 
-pub use declared::Declared;
+pub use ask::{View, ask, groups, take};
+pub use declared::{Declared, own_parts};
 pub use manifest::{
     Files, Home, Manifest, Maturity, Package, PinForm, Provision, SecretForm, Slot,
 };
@@ -28,10 +33,15 @@ use crate::template::Engine;
 use crate::value::{Node, Path};
 use crate::{lock::Lock, model::Model};
 
-/// A runtime of plugins: declared in YAML, native in the binary, and later a program of any kind.
+/// A runtime of plugins: declared in YAML, native in the binary, a program.
 ///
 /// Both calls are pure: the same input gives the same output, and nothing outside is asked.
 pub trait Plugin: Debug + Send + Sync {
+    /// Returns whether calling it waits for something else than this process: such calls go on side by side.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Returns what the plugin adds in initialise; `draft` is what earlier ranks contributed.
     fn initialise(&self, cx: &Context<'_>, draft: &Model) -> Outcome<Contribution> {
         let _ = (cx, draft);
@@ -63,6 +73,10 @@ pub struct Context<'a> {
     pub engine: &'a Engine,
     /// What plugins of earlier ranks computed, as templates see it.
     pub values: &'a Node,
+    /// All plugins that are on.
+    pub plugins: &'a [Instance],
+    /// The model as programs are told it; made once for all of a rank, where one of them is a program.
+    pub view: &'a View,
     /// This plugin, as it is used.
     pub me: &'a Instance,
 }

@@ -6,7 +6,7 @@ use kaws::kit;
 
 fn all_pass(dir: &Path) {
     let update = std::env::var_os("KAWS_UPDATE").is_some();
-    let report = kit::test(dir, &[], update, false).unwrap();
+    let report = kit::test(dir, &[], update, false, None).unwrap();
     assert!(report.passed(), "{}\n{}", report.title, report.to_text(dir));
 }
 
@@ -35,11 +35,11 @@ fn a_changed_plugin_fails_its_case_and_update_keeps_the_new_one() {
     std::fs::write(plugin.join("plugin.yaml"), manifest(3)).unwrap();
     std::fs::write(plugin.join("cases/on/case.yaml"), "cluster: minimal\nplugins: {mine: {}}\n")
         .unwrap();
-    assert!(!kit::test(&plugin, &[], false, false).unwrap().passed(), "nothing is expected yet");
-    assert!(kit::test(&plugin, &[], true, false).unwrap().passed());
-    assert!(kit::test(&plugin, &[], false, false).unwrap().passed());
+    assert!(!kit::test(&plugin, &[], false, false, None).unwrap().passed(), "nothing is expected yet");
+    assert!(kit::test(&plugin, &[], true, false, None).unwrap().passed());
+    assert!(kit::test(&plugin, &[], false, false, None).unwrap().passed());
     std::fs::write(plugin.join("plugin.yaml"), manifest(4)).unwrap();
-    let report = kit::test(&plugin, &[], false, false).unwrap();
+    let report = kit::test(&plugin, &[], false, false, None).unwrap();
     let failure = report.cases[0].failure.clone().unwrap();
     assert!(failure.contains("--v=4") && failure.contains("--v=3"), "{failure}");
 }

@@ -72,7 +72,7 @@ fn run(fatal: Option<&'static str>) -> (Log, bool) {
     cluster
         .file("order.yaml", "initialise: [a, [b, c], network, rest]\nrender: [a, [b, c], rest]\n");
     let log = Arc::new(Mutex::new(Vec::new()));
-    let setup = load(&cluster.options(), &kaws::builtin::native).unwrap();
+    let setup = load(&cluster.options(), &kaws::builtin::natives()).unwrap();
     let mut setup = setup.value.unwrap();
     for instance in &mut setup.plugins {
         if instance.name.as_str().len() == 1 {

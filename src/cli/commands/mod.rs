@@ -87,7 +87,12 @@ fn version(common: &Common) -> Exit {
 
 /// Returns what is read for one cluster's file.
 pub(super) fn options(common: &Common, file: &std::path::Path) -> Options {
-    Options { plugin_dirs: common.plugin_dir.clone(), locked: common.locked, ..Options::of(file) }
+    Options {
+        plugin_dirs: common.plugin_dir.clone(),
+        locked: common.locked,
+        runtime: common.programs.clone(),
+        ..Options::of(file)
+    }
 }
 
 /// Returns the only file, for commands that take one.

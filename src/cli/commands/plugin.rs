@@ -29,7 +29,7 @@ pub(super) fn list(common: &Common, all: bool) -> Exit {
     };
     let options = options(common, file);
     // Without a cluster there is still a list: of all there are.
-    let setup = match load::load(&options, &crate::builtin::native) {
+    let setup = match load::load(&options, &crate::builtin::natives()) {
         Ok(outcome) if outcome.value.is_none() => {
             tell(common, &outcome.findings);
             return Exit::Findings;
@@ -334,7 +334,7 @@ fn settings(schema: &Value) {
 #[expect(clippy::disallowed_methods, reason = "how long it took is for people, and enters nothing")]
 pub(super) fn test(common: &Common, dir: &Path, update: bool) -> Exit {
     let start = std::time::Instant::now();
-    let report = match kit::test(dir, &common.plugin_dir, update, true) {
+    let report = match kit::test(dir, &common.plugin_dir, update, true, common.programs.as_ref()) {
         Ok(report) => report,
         Err(error) => {
             super::super::report::say_failure(&error);

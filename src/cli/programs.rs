@@ -1,0 +1,27 @@
+//! What this machine has for plugins' programs: where kaws itself is, where programs are, where answers are kept.
+
+#![expect(clippy::disallowed_methods, reason = "only the command line reads the environment")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::runtime::{Host, Runtime};
+
+/// Returns whether this process is the supervisor of a program, and no command.
+pub(super) fn supervises() -> bool {
+    std::env::args_os().nth(1).is_some_and(|word| word == "__exec")
+}
+
+/// Returns what runs programs; nothing on a machine that does not say where kaws itself is.
+pub(super) fn runtime() -> Option<Arc<Runtime>> {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let cache = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let host = Host {
+        supervisor: std::env::current_exe().ok()?,
+        path: std::env::split_paths(&path).collect(),
+        cache: cache.or_else(|| Some(home.as_ref()?.join(".cache"))).map(|dir| dir.join("kaws")),
+        home,
+    };
+    Some(Runtime::new(host))
+}

@@ -1,0 +1,292 @@
+//! The contract with plugins that are programs: one JSON document to it, one back. The same for every runtime.
+//!
+//! Not here: processes (`runtime`), and what a contribution means (`model`).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// The version of the contract: of requests, responses and manifests.
+pub const VERSION: &str = "kaws/v1";
+
+/// What a program is asked: one JSON document on its standard input.
+///
+/// It is about a stage, an event or a lookup: just one of these is there.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(title = "a request")]
+pub struct Request<'a> {
+    /// Version of the contract: `kaws/v1`.
+    #[schemars(extend("const" = VERSION))]
+    pub api_version: &'static str,
+    /// The release of kaws that asks.
+    pub kaws: &'static str,
+    /// The stage: initialise, render, deploy or validate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["initialise", "render", "deploy", "validate"]))]
+    pub stage: Option<&'a str>,
+    /// The event, as after-deploy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<&'a str>,
+    /// The name of the lookup, step or check that is run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<&'a str>,
+    /// The plugin itself, as this cluster uses it.
+    pub plugin: Asked,
+    /// cluster.yaml with its defaults, and what follows from it.
+    #[schemars(with = "Map<String, Value>")]
+    pub cluster: Value,
+    /// The groups of machines, by key: `etcd`, `controller`, `pool:NAME`.
+    #[schemars(with = "BTreeMap<String, Map<String, Value>>")]
+    pub groups: BTreeMap<String, Value>,
+    /// What all plugins of earlier ranks contributed, merged: all of it, or what the manifest's `reads` names.
+    #[schemars(with = "Map<String, Value>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<&'a RawValue>,
+    /// The plugins that are on, by name: version, settings, nodes; all, or those that `reads` names.
+    #[schemars(with = "BTreeMap<String, Asked>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugins: Option<&'a RawValue>,
+    /// The files that earlier ranks made, by path, with sha256 and mode; in render, and where `reads` is there only if it
+    /// names `artifacts`.
+    #[schemars(with = "BTreeMap<String, Seen>")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifacts: Option<&'a RawValue>,
+    /// What the manifest's lookups were answered, by name: from kaws.lock.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub lookups: BTreeMap<String, Value>,
+    /// What deploying learned: outputs of stacks and endpoints; in deploy, validate and events.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub facts: Value,
+    /// The values of the secrets that were granted, by name; in deploy, validate and events.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, String>,
+}
+
+/// A plugin, as a cluster uses it.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(title = "a plugin in use")]
+pub struct Asked {
+    /// Its name in this cluster.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Its settings, with defaults.
+    #[schemars(with = "Map<String, Value>")]
+    pub settings: Value,
+    /// Settings of pools that have their own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Map<String, Value>>")]
+    pub pool_settings: BTreeMap<String, Value>,
+    /// The keys of the groups it is on.
+    pub nodes: Vec<String>,
+}
+
+/// A file that was made.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(title = "a made file")]
+pub struct Seen {
+    /// Its hash.
+    pub sha256: String,
+    /// Its permissions where it ends up.
+    pub mode: String,
+}
+
+/// What a program answers: one JSON document on its standard output, or in the file that `KAWS_RESULT` names. Nothing
+/// at all is an answer, too: nothing to add.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(title = "a response")]
+pub struct Response {
+    /// Version of the contract, if it is said: `kaws/v1`.
+    #[schemars(extend("const" = VERSION))]
+    pub api_version: Option<String>,
+    /// A part of the model, in the same shape; in initialise and render.
+    #[schemars(with = "Map<String, Value>")]
+    pub contribution: Option<Value>,
+    /// Files below rendered/, by path; in render.
+    pub artifacts: BTreeMap<String, Content>,
+    /// What there is to say about the user's cluster.
+    pub findings: Vec<Said>,
+    /// The answer to a lookup.
+    pub value: Option<Value>,
+}
+
+/// A file's bytes.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(title = "a content")]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// Bytes in Base64.
+    Bytes {
+        /// The bytes.
+        base64: String,
+    },
+}
+
+/// A finding of a program's.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "a finding of a program's")]
+pub struct Said {
+    /// Whether the run stops: fatal, or warning.
+    #[schemars(extend("enum" = ["fatal", "warning"]))]
+    pub severity: String,
+    /// Its name: the code is PLUGIN/NAME.
+    #[schemars(regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$"))]
+    pub code: String,
+    /// What is so, in a sentence.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default)]
+    pub help: Option<String>,
+    /// What it is about, by which the place is found: `settings.collector`, `cluster.network.zones`, or a path of the
+    /// model.
+    #[serde(default)]
+    pub at: Option<String>,
+}
+
+/// Why an answer is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoAnswer(pub String);
+
+impl Response {
+    /// Reads an answer: UTF-8, one document, no doubled keys, no unknown ones, this version.
+    ///
+    /// # Errors
+    /// What is wrong with it, with the line and column.
+    pub fn read(bytes: &[u8]) -> Result<Self, NoAnswer> {
+        let no = |text: String| Err(NoAnswer(text));
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            let at = std::str::from_utf8(bytes).err().map_or(0, |e| e.valid_up_to());
+            return no(format!("it is not text in UTF-8, from byte {at} on"));
+        };
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let value = match Strict::deserialize(&mut reader).and_then(|v| reader.end().map(|()| v)) {
+            Ok(Strict(value)) => value,
+            Err(error) if error.is_eof() => return no(format!("it ends in the middle: {error}")),
+            Err(error) => return no(error.to_string()),
+        };
+        if !value.is_object() {
+            return no("it is no map".to_owned());
+        }
+        // An older or newer contract may have other fields: its version is the thing to say.
+        if let Some(version) = value.get("apiVersion").filter(|v| v.as_str() != Some(VERSION)) {
+            return no(format!("it is in the version {version}, and this kaws speaks {VERSION}"));
+        }
+        serde_json::from_value(value).map_err(|error| NoAnswer(error.to_string()))
+    }
+}
+
+/// A JSON value in which no key stands twice.
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Strict;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Strict, E> {
+        Ok(Strict(value.into()))
+    }
+
+    fn visit_unit<E>(self) -> Result<Strict, E> {
+        Ok(Strict(Value::Null))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Strict, A::Error> {
+        let mut all = Vec::new();
+        while let Some(Strict(item)) = items.next_element()? {
+            all.push(item);
+        }
+        Ok(Strict(all.into()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Strict, A::Error> {
+        let mut all = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let Strict(value) = entries.next_value()?;
+            if all.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key `{key}` stands there twice")));
+            }
+            all.insert(key, value);
+        }
+        Ok(Strict(Value::Object(all)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        Response::read(text.as_bytes()).unwrap_err().0
+    }
+
+    #[test]
+    fn what_is_no_answer_is_said_with_its_place() {
+        assert!(wrong("{\"contribution\": {").contains("ends in the middle"));
+        assert!(wrong("hello").contains("line 1 column 1"));
+        assert!(wrong("{} {}").contains("trailing characters"));
+        assert!(wrong("[]").contains("no map"));
+        assert!(wrong("{\"contribution\": {\"a\": 1, \"a\": 2}}").contains("`a` stands there twice"));
+        assert!(wrong("{\"contributions\": {}}").contains("unknown field `contributions`"));
+        assert!(wrong("{\"apiVersion\": \"kaws/v2\", \"new\": 1}").contains("this kaws speaks kaws/v1"));
+        assert!(wrong(&"[".repeat(500)).contains("recursion limit"));
+        assert!(Response::read(&[b'{', 0xff, b'}']).unwrap_err().0.contains("from byte 1 on"));
+    }
+
+    #[test]
+    fn nothing_is_an_answer() {
+        let nothing = Response::read(b" \n").unwrap();
+        assert!(nothing.contribution.is_none() && nothing.findings.is_empty());
+    }
+
+    #[test]
+    fn numbers_keep_their_kind() {
+        let text = r#"{"contribution": {"a": 1, "b": 1.5, "c": -3, "d": 18446744073709551615}}"#;
+        let answer = Response::read(text.as_bytes()).unwrap();
+        assert_eq!(answer.contribution.unwrap().to_string(), r#"{"a":1,"b":1.5,"c":-3,"d":18446744073709551615}"#);
+    }
+}

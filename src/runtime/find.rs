@@ -1,0 +1,143 @@
+//! Where a program is, and which folders of this machine it cannot do without.
+
+#![expect(clippy::disallowed_methods, reason = "programs are looked for on disk")]
+
+use std::path::{Path, PathBuf};
+
+use super::{Failure, Host};
+use crate::plugin::Package;
+use crate::plugin::program::{Command, Word};
+
+/// What every program may read and run: the system, and none of its secrets.
+const SYSTEM: &[&str] = &[
+    "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", "/nix/store", "/gnu/store",
+    "/System", "/Library/Developer",
+    "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates", "/etc/group", "/etc/hosts", "/etc/ld.so.cache",
+    "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime", "/etc/mime.types",
+    "/etc/nsswitch.conf", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/python3", "/etc/resolv.conf",
+    "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
+    "/proc", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
+    "/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero",
+];
+
+/// A program that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// What is started.
+    pub(super) program: PathBuf,
+    /// What it reads and runs beside its own folder.
+    pub(super) reads: Vec<PathBuf>,
+}
+
+/// Finds the program of `command`, its interpreter, and those that the manifest names.
+pub(super) fn find(
+    command: &Command,
+    package: &Package,
+    folder: &Path,
+    host: &Host,
+) -> Result<Found, Failure> {
+    let mut reads: Vec<PathBuf> =
+        SYSTEM.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
+    let mut on_path = |name: &str, why: &str| -> Result<PathBuf, Failure> {
+        let Some(program) = look_up(name, &host.path) else {
+            return Err(Failure::Missing(format!("`{name}` is not on the PATH{why}")));
+        };
+        reads.extend(homes(&program, host.home.as_deref()));
+        Ok(program)
+    };
+    let program = match &command.program {
+        Word::Path(name) => on_path(name, "")?,
+        Word::Own(file) => {
+            if let Some(name) = interpreter(package.files.get(file).map_or(&[], |b| b.as_ref())) {
+                let why = format!(", and {file} is written for it");
+                if name.starts_with('/') {
+                    let there = Path::new(&name);
+                    if !there.exists() {
+                        return Err(Failure::Missing(format!("there is no `{name}`{why}")));
+                    }
+                    reads.extend(homes(there, host.home.as_deref()));
+                } else {
+                    on_path(&name, &why)?;
+                }
+            }
+            folder.join(file)
+        }
+    };
+    let mut on_path = |name: &str| {
+        let why = format!(", and {} needs it", package.name);
+        look_up(name, &host.path)
+            .map(|program| reads.extend(homes(&program, host.home.as_deref())))
+            .ok_or_else(|| Failure::Missing(format!("`{name}` is not on the PATH{why}")))
+    };
+    package.manifest.programs.iter().try_for_each(|name| on_path(name))?;
+    reads.sort();
+    reads.dedup();
+    Ok(Found { program, reads })
+}
+
+/// Returns the first program of this name on the PATH.
+pub(super) fn look_up(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if name.contains('/') {
+        return None;
+    }
+    let runs = |file: &PathBuf| {
+        file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    path.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(runs)
+}
+
+/// Returns what a script's first line names: a path, or a name that `env` looks up.
+fn interpreter(bytes: &[u8]) -> Option<String> {
+    let line = bytes.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
+    let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
+    let first = words.next()?;
+    if first.ends_with("/env") {
+        return words.find(|w| !w.starts_with('-') && !w.contains('=')).map(str::to_owned);
+    }
+    Some(first.to_owned())
+}
+
+/// Returns the folders that a program is installed in: what stands around its `bin`, before and after links. The user's
+/// home is never one.
+fn homes(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let one = |program: &Path| {
+        let dir = program.parent()?;
+        let named = dir.file_name().is_some_and(|name| ["bin", "sbin", "shims"].iter().any(|n| name == *n));
+        let around = if named { dir.parent()? } else { dir };
+        let holds_home = |dir: &Path| {
+            dir == Path::new("/") || home.is_some_and(|home| home.starts_with(dir))
+        };
+        [around, dir].into_iter().find(|dir| !holds_home(dir)).map(Path::to_owned)
+    };
+    let real = program.canonicalize().ok();
+    [Some(program), real.as_deref()].into_iter().flatten().filter_map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scripts_first_line_names_its_interpreter() {
+        for (text, expected) in [
+            ("#!/usr/bin/env python3\n", Some("python3")),
+            ("#!/usr/bin/env -S python3 -u\n", Some("python3")),
+            ("#!/bin/bash -e\nx", Some("/bin/bash")),
+            ("echo", None),
+            ("", None),
+        ] {
+            assert_eq!(interpreter(text.as_bytes()).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_users_home_is_nothing_a_program_is_installed_in() {
+        let home = Some(Path::new("/home/user"));
+        let homes = |program: &str| homes(Path::new(program), home);
+        assert_eq!(homes("/home/user/.pyenv/shims/python3"), [PathBuf::from("/home/user/.pyenv")]);
+        assert_eq!(homes("/home/user/bin/x"), [PathBuf::from("/home/user/bin")]);
+        assert!(homes("/home/user/x").is_empty());
+        assert!(homes("/home/bin/x") == [PathBuf::from("/home/bin")]);
+    }
+}
