@@ -268,7 +268,9 @@ fn type_words(
         && here.as_list().is_none()
     {
         let text = &here.origin.file().text[here.origin.range()];
-        Some(format!("write it in quotes: \"{text}\""))
+        // What a program answered has no text of its own: its place is the program's.
+        let own = !text.contains('/') && !text.starts_with(['[', '{']);
+        own.then(|| format!("write it in quotes: \"{text}\""))
     } else {
         None
     };

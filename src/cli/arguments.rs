@@ -448,6 +448,13 @@ pub(super) enum PluginCommand {
         #[arg(long = "path", visible_alias = "show", value_name = "PATH")]
         path: Option<String>,
     },
+    /// Print the JSON Schema of what a plugin is made of, and of what its program is asked and answers.
+    #[command(after_help = "Example:\n  kaws plugin schema response")]
+    Schema {
+        /// manifest, contribution, request, response or case.
+        #[arg(value_enum)]
+        what: ContractPart,
+    },
     /// Run a plugin's cases.
     #[command(
         after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --update"
@@ -461,3 +468,18 @@ pub(super) enum PluginCommand {
     },
 }
 
+
+/// A part of the contract with plugins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ContractPart {
+    /// plugin.yaml.
+    Manifest,
+    /// What a plugin adds to the model.
+    Contribution,
+    /// What a program is asked.
+    Request,
+    /// What a program answers.
+    Response,
+    /// A case of `kaws plugin test`.
+    Case,
+}

@@ -37,7 +37,9 @@ pub fn main() -> ExitCode {
             return exit.into();
         }
     };
-    match std::panic::catch_unwind(|| commands::run(&arguments)) {
+    let ended = std::panic::catch_unwind(|| commands::run(&arguments));
+    arguments.common.programs.iter().for_each(|programs| programs.close());
+    match ended {
         Ok(exit) => exit.into(),
         Err(_) => {
             report::say_error("a bug in kaws: please report it with the lines above");

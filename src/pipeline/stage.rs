@@ -60,7 +60,7 @@ pub(super) fn run(
                 let (claims, made) =
                     call(setup, stage, &rank, model, &artifacts, &pools, &mut findings);
                 findings.extend(model.merge(claims, decisions));
-                findings.extend(add(&mut artifacts, made));
+                findings.extend(add(&mut artifacts, made, &rank));
             }
         }
         if findings.any_fatal() {
@@ -193,8 +193,12 @@ fn claims_of(
 }
 
 /// Adds finished files; two plugins that make one file differently disagree.
-fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>) -> Findings {
+fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>, rank: &[&Instance]) -> Findings {
     let mut findings = Findings::new();
+    let place = |plugin: &Name| {
+        let instance = rank.iter().find(|instance| instance.name == *plugin)?;
+        Some(instance.package.node.get("render").unwrap_or(&instance.package.node).key_origin())
+    };
     for (path, artifact) in made.into_iter().flatten() {
         let safe = !path.starts_with('/')
             && path.split('/').all(|s| !s.is_empty() && s != "." && s != "..");
@@ -207,7 +211,8 @@ fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>) -> Findings {
                 "{} makes a file at `{path}`, which is no place below rendered/",
                 artifact.plugin
             );
-            findings.push(Finding::fatal("plugin/file", text).by(&artifact.plugin));
+            let finding = Finding::fatal("plugin/file", text).by(&artifact.plugin);
+            findings.push(place(&artifact.plugin).into_iter().fold(finding, Finding::at));
             continue;
         }
         match artifacts.get(&path) {
@@ -217,7 +222,8 @@ fn add(artifacts: &mut Artifacts, made: Vec<Artifacts>) -> Findings {
                     "{} and {} want different contents for one file\n  {path}",
                     other.plugin, artifact.plugin
                 );
-                findings.push(Finding::fatal("merge/conflict", text));
+                let finding = Finding::fatal("merge/conflict", text).by(&artifact.plugin);
+                findings.push(place(&artifact.plugin).into_iter().fold(finding, Finding::at));
             }
             Some(_) => {}
             None => {

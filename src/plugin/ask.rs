@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::contract::{Asked, Content, Request, Response, Said, Seen, VERSION};
+use super::contract::{Asked, Content, Level, Request, Response, Said, Seen, VERSION};
 use super::declared::{machine, scope};
 use super::{Artifact, Artifacts, Context, Contribution, Instance, Part, Rendering, content};
 use crate::config::Group;
@@ -192,12 +192,11 @@ pub fn take(
     let mut out = Rendering::default();
     if let Some(value) = response.contribution {
         let tree = Node::from_value(value, origin).without_nulls();
-        if tree.as_map().is_some() {
-            refuse_words(&tree, cx, &mut findings);
+        if tree.as_map().is_some() && !has_words(&tree, cx, &mut findings) {
             let scope = scope(cx, &cx.me.settings, cx.values);
             let tree = content::resolved(tree, cx, &scope, &mut findings);
             out.contribution.parts.push(Part { tree, groups: None });
-        } else {
+        } else if tree.as_map().is_none() {
             findings.push(unusable(cx, origin, "its contribution is no map"));
         }
     }
@@ -237,20 +236,24 @@ fn bytes(content: Content) -> Result<Vec<u8>, String> {
 }
 
 /// A program decides and repeats by itself: these words would only end up in what is rendered.
-fn refuse_words(tree: &Node, cx: &Context<'_>, findings: &mut Findings) {
+fn has_words(tree: &Node, cx: &Context<'_>, findings: &mut Findings) -> bool {
     let mut found = std::collections::BTreeSet::new();
     tree.walk(&mut |part| {
         let Data::Map(map) = &part.data else { return };
         found.extend(["$when", "$each"].into_iter().filter(|word| map.contains_key(*word)));
     });
-    for word in found {
+    for word in &found {
         let text = format!("`{word}` is for plugin.yaml: a program leaves out, or repeats, by itself");
         findings.push(unusable(cx, &tree.origin, &text));
     }
+    !found.is_empty()
 }
 
 fn finding(said: Said, cx: &Context<'_>, model: &Model, origin: &Origin) -> Finding {
-    let severity = if said.severity == "fatal" { Severity::Fatal } else { Severity::Warning };
+    let severity = match said.severity {
+        Level::Fatal => Severity::Fatal,
+        Level::Warning => Severity::Warning,
+    };
     let code = format!("{}/{}", cx.me.name, said.code);
     let place = said.at.as_deref().and_then(|at| place(at, cx, model));
     let place = place.or_else(|| cx.me.origin.clone()).unwrap_or_else(|| origin.clone());

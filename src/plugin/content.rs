@@ -65,13 +65,17 @@ pub(super) fn resolve(
                 };
                 map.insert(key.to_owned(), Node { data: Data::String(text.into()), ..named });
             }
-            None => findings.push(missing_file(package, &path, &named)),
+            None => {
+                findings.push(missing_file(package, &path, &named));
+                map.insert("content".to_owned(), Node { data: Data::String("".into()), ..named });
+            }
         }
     }
     if let Some(named) = map.remove("template") {
         let path = format!("templates/{}", named.as_str().unwrap_or_default());
         let Some(text) = package.text(&path) else {
             findings.push(missing_file(package, &path, &named));
+            map.insert("content".to_owned(), Node { data: Data::String("".into()), ..named });
             return body;
         };
         let file = crate::origin::SourceFile::new(

@@ -10,6 +10,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use crate::name::Name;
+
 /// The version of the contract: of requests, responses and manifests.
 pub const VERSION: &str = "kaws/v1";
 
@@ -136,9 +138,8 @@ pub enum Content {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(title = "a finding of a program's")]
 pub struct Said {
-    /// Whether the run stops: fatal, or warning.
-    #[schemars(extend("enum" = ["fatal", "warning"]))]
-    pub severity: String,
+    /// Whether the run stops.
+    pub severity: Level,
     /// Its name: the code is PLUGIN/NAME.
     #[schemars(regex(pattern = "^[a-z]([a-z0-9-]*[a-z0-9])?$"))]
     pub code: String,
@@ -151,6 +152,17 @@ pub struct Said {
     /// model.
     #[serde(default)]
     pub at: Option<String>,
+}
+
+/// Whether a finding stops the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub enum Level {
+    /// It does.
+    Fatal,
+    /// It does not.
+    Warning,
 }
 
 /// Why an answer is none.
@@ -185,7 +197,12 @@ impl Response {
         if let Some(version) = value.get("apiVersion").filter(|v| v.as_str() != Some(VERSION)) {
             return no(format!("it is in the version {version}, and this kaws speaks {VERSION}"));
         }
-        serde_json::from_value(value).map_err(|error| NoAnswer(error.to_string()))
+        let response: Self =
+            serde_json::from_value(value).map_err(|error| NoAnswer(error.to_string()))?;
+        match response.findings.iter().find(|said| Name::new(&said.code).is_none()) {
+            Some(said) => no(format!("`{}` is no name for a finding", said.code.escape_debug())),
+            None => Ok(response),
+        }
     }
 }
 

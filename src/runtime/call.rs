@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write as _};
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -82,11 +82,12 @@ impl Ran {
     /// What is wrong with it.
     pub fn response(&self) -> Result<Response, Box<Failure>> {
         Response::read(&self.answer).map_err(|wrong| {
-            let begins: String =
-                String::from_utf8_lossy(&self.answer).trim_start().chars().take(60).collect();
+            let text = String::from_utf8_lossy(&self.answer);
+            let shown = |c: char| if c.is_control() { ' ' } else { c };
+            let begins: String = text.trim_start().chars().take(60).map(shown).collect();
             Box::new(Failure::Answer {
                 what: wrong.0,
-                begins: begins.escape_debug().to_string(),
+                begins: begins.trim().to_owned(),
                 says: last_lines(&self.log),
             })
         })
@@ -141,6 +142,7 @@ impl Runtime {
         command
             .arg("__exec")
             .current_dir(folder.path())
+            .process_group(0)
             .env_clear()
             .envs(self.environment(call, &work))
             .env(ORDER, serde_json::to_string(&order).map_err(std::io::Error::from)?)
@@ -158,8 +160,8 @@ impl Runtime {
         let report = fs::read(order.report_file()).ok();
         let report: Option<Report> = report.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let Some(report) = report else {
-            // Somebody ended the supervisor: what it watched over is a session of its own.
-            super::supervise::end_session(child.id());
+            // Somebody ended the supervisor: what it watched over has a group of its own.
+            super::supervise::end_group(child.id());
             let how = supervisor.signal().map_or_else(String::new, |s| format!(" by signal {s}"));
             let says = last_lines(&log);
             return Err(Failure::Ended { how: format!("its supervisor was ended{how}"), says });

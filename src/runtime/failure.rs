@@ -78,11 +78,16 @@ impl Failure {
         let (says, help) = match self {
             Self::Ended { says, .. } => (says.as_slice(), None),
             Self::Limit { says, help, .. } => (says.as_slice(), Some(help.clone())),
-            Self::Answer { says, begins, .. } => {
+            Self::Answer { says, begins, what } => {
                 if !begins.is_empty() {
                     finding = finding.note(format!("its answer begins: {begins}"));
                 }
-                let help = "print one JSON document and nothing else; a noisy program writes it into the file that KAWS_RESULT names";
+                let noise = what.contains("trailing") || !begins.starts_with('{');
+                let help = if noise && !begins.is_empty() {
+                    "print one JSON document and nothing else; a noisy program writes it into the file that KAWS_RESULT names"
+                } else {
+                    "the form of an answer: kaws plugin schema response"
+                };
                 (says.as_slice(), Some(help.to_owned()))
             }
             Self::Io(error) => (&[][..], Some(error.to_string())),

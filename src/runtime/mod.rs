@@ -58,6 +58,11 @@ impl Runtime {
         Arc::new(Self { host, folders: Mutex::new(BTreeMap::new()) })
     }
 
+    /// Takes the copies of plugins' folders away.
+    pub fn close(&self) {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Returns a private copy of a plugin's folder, just as it was read and hashed: what is run is what was checked.
     fn folder(&self, package: &Package) -> Result<Arc<Folder>, Failure> {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,6 +116,11 @@ impl Program {
             Ok((response, notes)) => {
                 let mut outcome = take(response, stage, cx, model, &self.origin);
                 outcome.findings.extend(notes);
+                let by = |finding: Finding| match finding.plugin {
+                    None if finding.origin.is_some() => finding.by(&cx.me.name),
+                    _ => finding,
+                };
+                outcome.findings = outcome.findings.into_iter().map(by).collect();
                 outcome
             }
             Err(failure) => {

@@ -1,5 +1,6 @@
-//! The sandbox of a program on Linux: which files it reaches (Landlock), and which system calls it may make (seccomp).
-//! Both hold for the calling thread and all that it starts, and can never be taken off again.
+//! The sandbox of a program on Linux: which files it reaches (Landlock), which system calls it may make (seccomp), and
+//! none of root's rights.
+//! All hold for the calling thread and all that it starts, and can never be taken off again.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
+use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
 use super::supervise::Order;
@@ -41,9 +43,20 @@ const FORBIDDEN: &[libc::c_long] = &[
 /// Calls that programs ask whether they are there: they go on without.
 const ABSENT: &[libc::c_long] = &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter];
 
+/// Calls that seem to succeed and do nothing: all processes of a program stay in one group, and end together. A storm of
+/// processes that each leave it could not be ended any more.
+const IDLE: &[libc::c_long] = &[libc::SYS_setpgid, libc::SYS_setsid];
+
 /// Enters the sandbox; returns what of it this machine does not have.
 pub(super) fn enter(order: &Order) -> Result<Vec<String>, String> {
     let mut without = Vec::new();
+    // Root's rights go past Landlock: without them, root is a user like any other, and cannot get them back.
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none).map_err(|error| error.to_string())?;
     match files(order) {
         // Kernels before 6.12 know less of it; what files there are is hidden from 5.13 on, and the rest is seccomp's.
         Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
@@ -78,7 +91,8 @@ fn calls(order: &Order) -> Result<(), String> {
     let network = if order.ports.is_empty() { Some(libc::SYS_socket) } else { None };
     let forbidden = FORBIDDEN.iter().copied().chain(network);
     deny(&forbidden.collect::<Vec<_>>(), libc::EACCES)?;
-    deny(ABSENT, libc::ENOSYS)
+    deny(ABSENT, libc::ENOSYS)?;
+    deny(IDLE, 0)
 }
 
 fn deny(numbers: &[libc::c_long], error: i32) -> Result<(), String> {

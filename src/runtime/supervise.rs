@@ -10,19 +10,22 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The environment variable that holds the order.
 pub(super) const ORDER: &str = "KAWS_SUPERVISE";
 /// How often the supervisor looks around.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(5);
 /// How long it tries to end what is left.
 const ENDING: Duration = Duration::from_secs(5);
 
@@ -98,21 +101,27 @@ pub fn main() -> ExitCode {
 
 fn supervise(order: &Order) -> Report {
     let mut report = Report::default();
-    // A session of its own: no terminal, no signals of the user's keys; what the program starts stays ours.
-    let _ = rustix::process::setsid();
+    // Whoever asks the supervisor to end means the program first.
+    let asked_to_end = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        let _ = signal_hook::flag::register(signal, Arc::clone(&asked_to_end));
+    }
+    // What the program starts, and does not wait for, becomes ours.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    set_limits(order);
+    let mut watch = Watch::new(order);
+    set_limits(order, watch.base);
+    // Root is free of the limit of processes, and so has to see a storm in time; others may not be this bold.
+    let bold = rustix::process::nice(-15).is_ok();
     let (tell, told) = channel();
-    let mut group = None;
     std::thread::scope(|scope| {
         // The sandbox is a thread's, and its children's: the supervisor's own thread stays outside.
-        scope.spawn(|| run(order, &tell));
+        scope.spawn(|| run(order, if bold { 20 } else { 5 }, &tell));
         let deadline = Instant::now() + Duration::from_millis(order.milliseconds);
         loop {
             match told.recv_timeout(TICK.min(deadline.saturating_duration_since(Instant::now()))) {
                 Ok(Told::Without(parts)) => report.without = parts,
-                Ok(Told::Started(pid)) => group = Pid::from_raw(pid.cast_signed()),
+                Ok(Told::Started) => watch.leave_group(),
                 Ok(Told::NotStarted(why)) => {
                     report.start = Some(why).filter(|_| report.stopped.is_none());
                     break;
@@ -123,27 +132,31 @@ fn supervise(order: &Order) -> Report {
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
-                    report.stopped = report.stopped.or_else(|| too_far(order, deadline));
+                    if asked_to_end.load(Ordering::Relaxed) {
+                        report.stopped = Some(Stopped::Asked);
+                    }
+                    report.stopped = report.stopped.or_else(|| watch.too_far(deadline));
                     if report.stopped.is_some() {
-                        end_all(group);
+                        watch.signal_group(Signal::KILL);
+                        watch.end_all();
                     }
                 }
             }
         }
     });
-    let left = end_all(group);
+    let left = watch.end_all();
     report.left = if report.stopped.is_none() { left } else { 0 };
     report
 }
 
 enum Told {
     Without(Vec<String>),
-    Started(u32),
+    Started,
     NotStarted(String),
     Ended(ExitStatus),
 }
 
-fn run(order: &Order, tell: &Sender<Told>) {
+fn run(order: &Order, nicer: i32, tell: &Sender<Told>) {
     let say = |told| {
         let _ = tell.send(told);
     };
@@ -152,16 +165,29 @@ fn run(order: &Order, tell: &Sender<Told>) {
         Ok(without) => say(Told::Without(without)),
         Err(why) => return say(Told::NotStarted(why)),
     }
+    // The supervisor gets the processor when it wants it, whatever the program does. On Linux this is a thread's, too.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(nicer);
     #[cfg(not(target_os = "linux"))]
     say(Told::Without(vec!["a sandbox".to_owned()]));
+    // The supervisor itself needs more memory than some programs may have: so its own limit is lifted again.
+    let own = rustix::process::getrlimit(Resource::Data);
+    let limited = Rlimit { current: Some(order.memory), maximum: own.maximum };
+    let _ = rustix::process::setrlimit(Resource::Data, limited);
     let started = Command::new(&order.program)
         .args(&order.arguments)
         .current_dir(&order.folder)
         .env_remove(ORDER)
-        .process_group(0)
         .spawn();
+    let _ = rustix::process::setrlimit(Resource::Data, own);
     let ended = started.and_then(|mut child| {
-        say(Told::Started(child.id()));
+        #[cfg(target_os = "linux")]
+        {
+            let hard = Rlimit { current: Some(order.memory), maximum: Some(order.memory) };
+            let pid = Pid::from_raw(child.id().cast_signed());
+            let _ = rustix::process::prlimit(pid, Resource::Data, hard);
+        }
+        say(Told::Started);
         child.wait()
     });
     match ended {
@@ -177,12 +203,13 @@ fn run(order: &Order, tell: &Sender<Told>) {
     }
 }
 
-fn set_limits(order: &Order) {
+fn set_limits(order: &Order, threads: u64) {
     let limits = [
         (Resource::Core, 0),
-        (Resource::Data, order.memory),
         (Resource::Fsize, order.file),
         (Resource::Nofile, 1_024),
+        // It counts all that the user has: what there is now, and the program's own.
+        (Resource::Nproc, threads + order.processes),
     ];
     for (resource, limit) in limits {
         let most = rustix::process::getrlimit(resource).maximum;
@@ -191,41 +218,93 @@ fn set_limits(order: &Order) {
     }
 }
 
-fn too_far(order: &Order, deadline: Instant) -> Option<Stopped> {
-    let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
-    if parent != Some(order.parent) {
-        return Some(Stopped::Orphaned);
-    }
-    if order.stop_file().exists() {
-        return Some(Stopped::Asked);
-    }
-    if descendants().len() as u64 > order.processes {
-        return Some(Stopped::Processes);
-    }
-    (Instant::now() >= deadline).then_some(Stopped::Time)
+/// What the supervisor watches.
+struct Watch<'a> {
+    order: &'a Order,
+    /// The program's own group of processes.
+    group: Option<Pid>,
+    /// How many threads this machine had before.
+    base: u64,
+    ticks: u32,
 }
 
-/// Ends everything below this process, and returns how many there were.
-///
-/// First the program's own group, in one go, so that a storm of new processes ends; then, as long as there are any,
-/// those that left the group: stopped before they are killed, so that they start no others.
-fn end_all(group: Option<Pid>) -> usize {
-    let until = Instant::now() + ENDING;
-    let mut seen = std::collections::BTreeSet::new();
-    while Instant::now() < until && !reap() {
-        let all = descendants();
-        seen.extend(all.iter().copied());
-        if let Some(group) = group {
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        }
-        for signal in [Signal::STOP, Signal::KILL] {
-            for pid in all.iter().filter_map(|pid| Pid::from_raw(*pid)) {
-                let _ = rustix::process::kill_process(pid, signal);
-            }
-        }
-        std::thread::sleep(Duration::from_millis(1));
+impl<'a> Watch<'a> {
+    fn new(order: &'a Order) -> Self {
+        Self { order, group: None, base: threads(), ticks: 0 }
     }
-    seen.len()
+
+    /// Leaves the group of processes that kaws made for this call: from now on it is the program's own, and can be ended
+    /// in one go. Nothing that the program starts gets out of it.
+    fn leave_group(&mut self) {
+        let own = rustix::process::getpid();
+        let parent = Pid::from_raw(self.order.parent.cast_signed());
+        let others = rustix::process::getpgid(parent);
+        if others.and_then(|group| rustix::process::setpgid(None, Some(group))).is_ok() {
+            self.group = Some(own);
+        }
+    }
+
+    /// Returns why the program is to be ended, if it is.
+    fn too_far(&mut self, deadline: Instant) -> Option<Stopped> {
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
+        if parent.map(i32::unsigned_abs) != Some(self.order.parent) {
+            return Some(Stopped::Orphaned);
+        }
+        if self.order.stop_file().exists() {
+            return Some(Stopped::Asked);
+        }
+        self.ticks += 1;
+        if self.too_many() {
+            return Some(Stopped::Processes);
+        }
+        (Instant::now() >= deadline).then_some(Stopped::Time)
+    }
+
+    /// Counts only when this machine has more threads than it could have without a storm, and now and then: whoever
+    /// counts processes while they multiply never ends. So the program stands still meanwhile.
+    fn too_many(&self) -> bool {
+        let most = self.order.processes;
+        if threads() <= self.base + most && !self.ticks.is_multiple_of(50) {
+            return false;
+        }
+        self.signal_group(Signal::STOP);
+        let many = descendants().len() as u64 > most;
+        self.signal_group(Signal::CONT);
+        many
+    }
+
+    /// Sends a signal to the program's own group, all at once.
+    fn signal_group(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = rustix::process::kill_process_group(group, signal);
+        }
+    }
+
+    /// Ends everything below this process, and returns how many there were: also those that left the group, where a
+    /// machine's sandbox lets them; they are stopped before they are killed, so that they start no others.
+    fn end_all(&self) -> usize {
+        let until = Instant::now() + ENDING;
+        let mut seen = std::collections::BTreeSet::new();
+        while Instant::now() < until && !reap() {
+            let all = descendants();
+            seen.extend(all.iter().copied());
+            self.signal_group(Signal::KILL);
+            for signal in [Signal::STOP, Signal::KILL] {
+                for pid in all.iter().filter_map(|pid| Pid::from_raw(*pid)) {
+                    let _ = rustix::process::kill_process(pid, signal);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        seen.len()
+    }
+}
+
+/// Returns how many threads this machine has; zero where that is not told.
+fn threads() -> u64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let field = text.split_whitespace().nth(3).and_then(|field| field.split_once('/'));
+    field.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)
 }
 
 /// Takes notice of children that have ended; returns whether there are none any more.
@@ -246,8 +325,8 @@ fn reap() -> bool {
 #[cfg(target_os = "linux")]
 fn descendants() -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for (pid, stat) in processes() {
-        children.entry(stat.parent).or_default().push(pid);
+    for (pid, parent) in processes() {
+        children.entry(parent).or_default().push(pid);
     }
     let mut all = Vec::new();
     let mut open = vec![rustix::process::getpid().as_raw_nonzero().get()];
@@ -264,34 +343,25 @@ fn descendants() -> Vec<i32> {
     Vec::new()
 }
 
-/// Ends what is left of a session whose supervisor is gone.
-pub(super) fn end_session(leader: u32) {
-    for (pid, stat) in processes() {
-        if stat.session.unsigned_abs() == leader
-            && let Some(pid) = Pid::from_raw(pid)
-        {
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
+/// Ends what is left of a program whose supervisor is gone.
+pub(super) fn end_group(leader: u32) {
+    if let Some(group) = Pid::from_raw(leader.cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
 }
 
-struct Stat {
-    parent: i32,
-    session: i32,
-}
-
-/// Returns the processes of this machine, but for those that have ended.
-fn processes() -> Vec<(i32, Stat)> {
+/// Returns the processes of this machine with their parents, but for those that have ended.
+#[cfg(target_os = "linux")]
+fn processes() -> Vec<(i32, i32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let one = |entry: fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
         let text = fs::read_to_string(entry.path().join("stat")).ok()?;
         // The name may hold anything, brackets too; the fields follow its last one.
         let mut fields = text.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?;
+        let ended = fields.next()? == "Z";
         let parent = fields.next()?.parse().ok()?;
-        let session = fields.nth(1)?.parse().ok()?;
-        (state != "Z").then_some((pid, Stat { parent, session }))
+        (!ended).then_some((pid, parent))
     };
     entries.flatten().filter_map(one).collect()
 }

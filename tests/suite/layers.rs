@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["config", "lock", "model"],
     &["archive", "cloudformation", "kubernetes", "pki", "template", "order", "plugin", "port"],
     &["pipeline", "builtin", "deploy"],
-    &["load", "edit", "emit", "run", "kit", "aws", "cluster", "local", "web", "causes", "resolve"],
+    &["runtime", "load", "edit", "emit", "run", "kit", "aws", "cluster", "local", "web", "causes", "resolve"],
     &["cli"],
 ];
 

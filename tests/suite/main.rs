@@ -24,6 +24,7 @@ mod laws;
 mod layers;
 mod lockstep;
 mod merge_laws;
+mod misbehaving;
 mod plan_edits;
 mod plans;
 mod plugins;

@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use kaws::finding::{Findings, findings_text};
 use kaws::load::Options;
 use kaws::run::{Run, render};
+use kaws::runtime::{Host, Runtime};
 
 /// The beginning of a small, valid cluster; more can be appended.
 pub const MINIMAL: &str = "apiVersion: kaws/v1
@@ -97,6 +99,17 @@ impl Cluster {
     pub fn kaws(&self, arguments: &[&str]) -> Output {
         kaws(self.path(), arguments)
     }
+}
+
+/// What runs programs of plugins, with kaws itself as their supervisor, and keeps no answers.
+pub fn programs(home: Option<&Path>) -> Arc<Runtime> {
+    let path = std::env::var_os("PATH").unwrap();
+    Runtime::new(Host {
+        supervisor: env!("CARGO_BIN_EXE_kaws").into(),
+        path: std::env::split_paths(&path).collect(),
+        home: home.map(Path::to_owned),
+        cache: None,
+    })
 }
 
 /// Every file below a folder.

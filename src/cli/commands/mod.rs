@@ -61,6 +61,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
             plugin::info(common, name, path.as_deref())
         }
         Command::Plugin(PluginCommand::Test { dir, update }) => plugin::test(common, dir, *update),
+        Command::Plugin(PluginCommand::Schema { what }) => schema::contract(*what),
         Command::Schema { what } => schema::run(common, what),
         Command::Graph { what, form } => super::graph::run(common, what, form),
         Command::Completions { shell } => {

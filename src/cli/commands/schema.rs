@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use super::Exit;
 use crate::cli::Common;
+use crate::cli::arguments::ContractPart;
 use crate::cli::report::say;
 use crate::config::Cluster;
 use crate::load::{Catalogue, package};
+use crate::plugin::contract;
 
 /// Prints a schema.
 pub(super) fn run(common: &Common, what: &str) -> Exit {
@@ -15,6 +17,19 @@ pub(super) fn run(common: &Common, what: &str) -> Exit {
         "contribution" => crate::model::contribution_schema(),
         "lock" => crate::schema::of::<crate::lock::LockFile>(),
         _ => cluster(common),
+    };
+    say(&serde_json::to_string_pretty(&schema).unwrap_or_default());
+    Exit::Done
+}
+
+/// Prints the schema of a part of the contract with plugins.
+pub(super) fn contract(what: ContractPart) -> Exit {
+    let schema = match what {
+        ContractPart::Manifest => crate::schema::of::<crate::plugin::Manifest>(),
+        ContractPart::Contribution => crate::model::contribution_schema(),
+        ContractPart::Request => crate::schema::of::<contract::Request<'_>>(),
+        ContractPart::Response => crate::schema::of::<contract::Response>(),
+        ContractPart::Case => crate::schema::of::<crate::kit::Case>(),
     };
     say(&serde_json::to_string_pretty(&schema).unwrap_or_default());
     Exit::Done
