@@ -170,17 +170,13 @@ fn run(order: &Order, nicer: i32, tell: &Sender<Told>) {
     let _ = rustix::process::nice(nicer);
     #[cfg(not(target_os = "linux"))]
     say(Told::Without(vec!["a sandbox".to_owned()]));
-    // The supervisor itself needs more memory than some programs may have: so its own limit is lifted again.
-    let own = rustix::process::getrlimit(Resource::Data);
-    let limited = Rlimit { current: Some(order.memory), maximum: own.maximum };
-    let _ = rustix::process::setrlimit(Resource::Data, limited);
     let started = Command::new(&order.program)
         .args(&order.arguments)
         .current_dir(&order.folder)
         .env_remove(ORDER)
         .spawn();
-    let _ = rustix::process::setrlimit(Resource::Data, own);
     let ended = started.and_then(|mut child| {
+        // The supervisor itself needs more memory than some programs may have, so this comes after the start.
         #[cfg(target_os = "linux")]
         {
             let hard = Rlimit { current: Some(order.memory), maximum: Some(order.memory) };

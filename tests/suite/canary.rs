@@ -23,6 +23,7 @@ const COMMANDS: &[(&str, i32)] = &[
     ("plugin list", 0),
     ("plugin info datadog", 0),
     ("plugin info datadog --output json", 0),
+    ("plugin schema request", 0),
     ("plugin test CONTRIB/datadog", 0),
     ("render", 0),
     ("render --check", 0),
