@@ -455,19 +455,59 @@ pub(super) enum PluginCommand {
         #[arg(value_enum)]
         what: ContractPart,
     },
-    /// Run a plugin's cases.
-    #[command(
-        after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --update"
-    )]
-    Test {
+    /// Look for what is allowed in a plugin's folder, and will be a trouble to somebody.
+    #[command(after_help = "Example:\n  kaws plugin lint plugins/acme-agent")]
+    Lint {
         /// The plugin's folder.
         dir: PathBuf,
-        /// Write what is expected anew.
-        #[arg(long)]
-        update: bool,
     },
+    /// Ask a plugin's program once, and print what it says.
+    #[command(
+        after_help = "Examples:\n  kaws plugin run plugins/acme --case everywhere\n  kaws plugin run plugins/acme --stage render         in the cluster that is here\n  kaws plugin run plugins/acme --case everywhere --ask > request.json\n  kaws plugin run plugins/acme --request request.json"
+    )]
+    Run(RunArguments),
+    /// Build a plugin, where its manifest says how, and run its cases.
+    #[command(
+        after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --review\n  kaws plugin test plugins/acme-agent --case one-pool --update\n  kaws plugin test plugins/acme-agent --junit report.xml"
+    )]
+    Test(TestArguments),
 }
 
+#[derive(Debug, clap::Args)]
+pub(super) struct RunArguments {
+    /// The plugin's folder.
+    pub(super) dir: PathBuf,
+    /// Ask what it is asked in this case; without it, in the cluster that is here.
+    #[arg(long, value_name = "NAME")]
+    pub(super) case: Option<String>,
+    /// Ask what stands in this file.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["case", "stage", "ask"])]
+    pub(super) request: Option<PathBuf>,
+    /// The stage.
+    #[arg(long, value_name = "STAGE", default_value = "initialise", value_parser = ["initialise", "render"])]
+    pub(super) stage: String,
+    /// Print what it is asked, and do not run it.
+    #[arg(long)]
+    pub(super) ask: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct TestArguments {
+    /// The plugin's folder.
+    pub(super) dir: PathBuf,
+    /// Write what is expected anew.
+    #[arg(long)]
+    pub(super) update: bool,
+    /// Show each difference, and ask whether it is kept.
+    #[arg(long, conflicts_with = "update")]
+    pub(super) review: bool,
+    /// Run this case alone.
+    #[arg(long, value_name = "NAME")]
+    pub(super) case: Option<String>,
+    /// Write the report in JUnit's form, too.
+    #[arg(long, value_name = "FILE")]
+    pub(super) junit: Option<PathBuf>,
+}
 
 /// A part of the contract with plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

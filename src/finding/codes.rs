@@ -331,6 +331,17 @@ pub const CODES: &[Code] = &[
         "A template may hold 1,000,000 bytes in S3, 51,200 when sent inline, as the state stack is.",
     ),
     code("limits/user-data", "EC2 takes 16,384 bytes of user data."),
+    code("lint/cases", "A plugin without cases: nobody sees what a change of it changes."),
+    code("lint/default", "The default of a setting is none of the values that it may have."),
+    code("lint/description", "Lists and help show a plugin's description: a sentence says most."),
+    code(
+        "lint/program",
+        "A plugin's program runs on its author's machine alone: it is for one platform, or does not say what reads it.",
+    ),
+    code("lint/readme", "A plugin without README.md: its users have to read its manifest."),
+    code("lint/undocumented", "A setting without a description, which editors would show."),
+    code("lint/unused-file", "A file in a plugin's folder that nothing names."),
+    code("lint/wide", "A plugin may write in a whole part of the model, and who installs it has to trust it that far."),
     code(
         "lock/failed",
         "Whoever publishes something did not say which exact one its name and version stand for.",

@@ -3,8 +3,17 @@
 //!
 //! Not here: printing, which is `cli`'s.
 
+mod build;
+mod cfn_lint;
 mod diff;
+mod expect;
 mod lint;
+mod programs;
+mod report;
+
+pub use expect::Expect;
+pub use lint::lint;
+pub use report::{Outcome, Report};
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,13 +21,13 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::finding::{Finding, Findings, findings_text};
 use crate::load::{self, Options, example_names};
-use crate::plugin::Artifacts;
+use crate::plugin::{Artifacts, Package};
 use crate::run::{self, Run};
-use crate::runtime::Runtime;
+use crate::runtime::{Recorded, Runtime};
 use crate::schema::{Schema, Wording};
 use crate::value::{Data, Node};
 
@@ -31,6 +40,26 @@ pub struct Case {
     pub cluster: String,
     /// Plugins as in cluster.yaml, laid over that cluster.
     pub plugins: std::collections::BTreeMap<String, Value>,
+    /// What must be so; with it, rendered.diff and findings.txt need not be there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+}
+
+/// What to test, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Test {
+    /// The plugin's folder.
+    pub dir: PathBuf,
+    /// Further folders of plugins.
+    pub plugin_dirs: Vec<PathBuf>,
+    /// Whether what is expected is written anew.
+    pub update: bool,
+    /// The only case to run.
+    pub only: Option<String>,
+    /// Whether stacks go through cfn-lint, where there is one.
+    pub lint: bool,
+    /// What runs programs.
+    pub runtime: Option<Arc<Runtime>>,
 }
 
 /// Why cases cannot be run at all.
@@ -50,87 +79,18 @@ pub enum Error {
     },
 }
 
-/// How all cases went.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// The plugin's name and version.
-    pub title: String,
-    /// Its cases, by name.
-    pub cases: Vec<Outcome>,
-    /// Settings that no case sets.
-    pub unset: Vec<String>,
-    /// What was looked at in every case, in words.
-    pub checks: Vec<String>,
-}
-
-/// How one case went.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Its name.
-    pub name: String,
-    /// What it changed, in a few words.
-    pub summary: String,
-    /// What is wrong; nothing if it passed.
-    pub failure: Option<String>,
-}
-
-impl Report {
-    /// Returns whether there are cases and all passed.
-    #[must_use]
-    pub fn passed(&self) -> bool {
-        !self.cases.is_empty() && self.cases.iter().all(|c| c.failure.is_none())
-    }
-
-    /// Returns the report for people.
-    #[must_use]
-    pub fn to_text(&self, dir: &Path) -> String {
-        let mut lines = Vec::new();
-        for case in &self.cases {
-            let mark = if case.failure.is_none() { "✔" } else { "✘" };
-            lines.push(format!("  {mark} {:<22} {}", case.name, case.summary));
-            if let Some(failure) = &case.failure {
-                lines.push(String::new());
-                lines.extend(failure.lines().map(|l| format!("    {l}").trim_end().to_owned()));
-                lines.push(String::new());
-            }
-        }
-        if self.cases.is_empty() {
-            lines.push("  there are no cases: write cases/NAME/case.yaml".to_owned());
-        } else if !self.passed() {
-            lines.push(format!("  Keep the new ones: kaws plugin test {} --update", dir.display()));
-        } else {
-            lines.push(String::new());
-            lines.push(format!("  In every case: {}.", self.checks.join("; ")));
-            if !self.unset.is_empty() {
-                lines.push(format!("  No case sets: {}", self.unset.join(", ")));
-            }
-        }
-        lines.join("\n")
-    }
-
-    /// Returns the report for programs.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
-        let case = |c: &Outcome| json!({"name": c.name, "passed": c.failure.is_none(), "summary": c.summary, "failure": c.failure});
-        json!({"plugin": self.title, "passed": self.passed(), "cases": self.cases.iter().map(case).collect::<Vec<_>>(),
-            "checks": self.checks, "unset": self.unset})
-    }
-}
-
-/// Runs the cases of the plugin in `dir`; with `update` what is expected is written anew, with `lint` the
-/// stacks go through cfn-lint where there is one.
+/// Builds the plugin where its manifest says how, and runs its cases.
 ///
 /// # Errors
 /// Files that cannot be read or written.
-pub fn test(
-    dir: &Path,
-    plugin_dirs: &[PathBuf],
-    update: bool,
-    lint: bool,
-    runtime: Option<&Arc<Runtime>>,
-) -> Result<Report, Error> {
-    let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.to_owned(), source })?;
+pub fn test(test: &Test) -> Result<Report, Error> {
+    let dir = &test.dir;
+    let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.clone(), source })?;
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    if let Err(why) = build::build(&dir) {
+        let case = Outcome { name: "build".to_owned(), summary: "failed".to_owned(), failure: Some(why) };
+        return Ok(Report { title: name, cases: vec![case], ..Report::default() });
+    }
     let found =
         load::Found { home: crate::plugin::Home::User(String::new()), folder: Some(dir.clone()) };
     let package = match load::package(&name, &found)? {
@@ -139,31 +99,70 @@ pub fn test(
     };
     let mut report =
         Report { title: format!("{name} {}", package.manifest.version), ..Report::default() };
-    let kit = Kit {
-        name: &name,
-        dir: &dir,
-        plugin_dirs,
-        update,
-        runtime,
-        linter: if lint { lint::Linter::find() } else { lint::Linter::none() },
-    };
-    let mut set = BTreeSet::new();
+    let linter = if test.lint { cfn_lint::Linter::find() } else { cfn_lint::Linter::none() };
+    let kit = Kit { name: &name, dir: &dir, test, linter };
+    let mut coverage = Coverage::of(&package);
     for case in cases(&dir)? {
-        report.cases.push(kit.case(&case, &mut set)?);
+        let named = case.file_name().is_some_and(|own| test.only.as_deref().is_some_and(|o| own != o));
+        if !named {
+            report.cases.push(kit.case(&case, &mut coverage)?);
+        }
     }
-    let settings = package.settings.value().get("properties").and_then(Value::as_object);
-    report.unset = settings
-        .into_iter()
-        .flatten()
-        .map(|(k, _)| k.clone())
-        .filter(|k| !set.contains(k))
-        .collect();
+    report.unset = coverage.settings.into_iter().collect();
+    report.unwritten = coverage.writes.iter().map(ToString::to_string).collect();
+    report.unread = coverage.reads.into_iter().collect();
     report.checks = vec![
         "twice the same bytes, also with plugins found in another order".to_owned(),
         "no conflict with a built-in".to_owned(),
         kit.linter.said().to_owned(),
     ];
+    if coverage.has_program {
+        let more = "its program answers the same with another home, time zone and language, and when it sees its own answer";
+        report.checks.insert(1, more.to_owned());
+    }
     Ok(report)
+}
+
+/// Returns what the plugin's program is asked in a case, and answers.
+///
+/// # Errors
+/// Files that cannot be read. What is wrong with them is a finding.
+pub fn calls(test: &Test, case: &str) -> Result<crate::finding::Outcome<Vec<Recorded>>, Error> {
+    let dir = test.dir.canonicalize().map_err(|source| Error::Io { path: test.dir.clone(), source })?;
+    let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let kit = Kit { name: &name, dir: &dir, test, linter: cfn_lint::Linter::none() };
+    let folder = dir.join("cases").join(case);
+    let (case, over) = match kit.read(&folder)? {
+        Ok(read) => read,
+        Err(findings) => return Ok(crate::finding::Outcome { value: Vec::new(), findings }),
+    };
+    let recorder = test.runtime.as_ref().map(Runtime::recording);
+    let mut options = kit.options(&folder, &case, recorder.clone());
+    options.under_test = Some(dir.clone());
+    let findings = run::render_with(&options, Some(&over))?.findings;
+    let value = recorder.map(|recorder| recorder.recorded(&name)).unwrap_or_default();
+    Ok(crate::finding::Outcome { value, findings })
+}
+
+/// What no case has touched so far.
+struct Coverage {
+    settings: BTreeSet<String>,
+    writes: Vec<crate::value::Path>,
+    reads: BTreeSet<String>,
+    has_program: bool,
+}
+
+impl Coverage {
+    fn of(package: &Package) -> Self {
+        let settings = package.settings.value().get("properties").and_then(Value::as_object);
+        let manifest = &package.manifest;
+        Self {
+            settings: settings.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
+            writes: package.writes.clone().unwrap_or_default(),
+            reads: manifest.reads.iter().flatten().cloned().collect(),
+            has_program: [&manifest.initialise, &manifest.render].iter().any(|s| s.contains_key("exec")),
+        }
+    }
 }
 
 fn unreadable(name: String, findings: &Findings) -> Report {
@@ -194,14 +193,12 @@ fn cases(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 struct Kit<'a> {
     name: &'a str,
     dir: &'a Path,
-    plugin_dirs: &'a [PathBuf],
-    update: bool,
-    runtime: Option<&'a Arc<Runtime>>,
-    linter: lint::Linter,
+    test: &'a Test,
+    linter: cfn_lint::Linter,
 }
 
 impl Kit<'_> {
-    fn case(&self, folder: &Path, set: &mut BTreeSet<String>) -> Result<Outcome, Error> {
+    fn case(&self, folder: &Path, coverage: &mut Coverage) -> Result<Outcome, Error> {
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let mut outcome = Outcome { name, ..Outcome::default() };
         let (case, over) = match self.read(folder)? {
@@ -214,17 +211,11 @@ impl Kit<'_> {
         };
         let settings =
             case.plugins.get(self.name).and_then(|p| p.get("settings")).and_then(Value::as_object);
-        set.extend(settings.into_iter().flatten().map(|(key, _)| key.clone()));
-        let mut options = Options {
-            plugin_dirs: self.plugin_dirs.to_vec(),
-            runtime: self.runtime.cloned(),
-            ..Options::of(folder.join("case.yaml"))
-        };
-        if example_names().contains(&case.cluster.as_str()) {
-            options.example = Some(case.cluster.clone());
-        } else {
-            options.file = folder.join(&case.cluster);
-        }
+        settings.into_iter().flatten().for_each(|(key, _)| {
+            coverage.settings.remove(key);
+        });
+        let recorder = self.test.runtime.as_ref().map(Runtime::recording);
+        let mut options = self.options(folder, &case, recorder.clone());
         let base = run::render(&options)?;
         options.under_test = Some(self.dir.to_owned());
         let with = run::render_with(&options, Some(&over))?;
@@ -236,13 +227,33 @@ impl Kit<'_> {
                     findings_text(&base.findings, false)
                 ));
             }
-            (_, None) => self.refused(folder, &with.findings, &mut outcome)?,
-            (Some(base), Some(with)) => {
+            (_, None) => self.refused(folder, &case, &with.findings, &mut outcome)?,
+            (Some(base), Some(run)) => {
+                let calls = recorder.as_ref().map(|r| r.recorded(self.name)).unwrap_or_default();
                 let again = run::render_with(&options, Some(&over))?.value;
-                self.rendered(folder, &base, &with, again.as_ref(), &mut outcome)?;
+                self.rendered(folder, &case, (&base, &run), again.as_ref(), &mut outcome)?;
+                let expected = case.expect.as_ref().map(|e| e.differs(Some(&run), &with.findings));
+                let wrong = programs::differ(&calls, recorder.as_ref());
+                outcome.failure = outcome.failure.or(expected.flatten()).or(wrong);
+                programs::covered(&run, self.name, coverage);
+                programs::unread(&calls, recorder.as_ref(), &mut coverage.reads);
             }
         }
         Ok(outcome)
+    }
+
+    /// Returns what is read for a case's cluster, without the plugin.
+    fn options(&self, folder: &Path, case: &Case, runtime: Option<Arc<Runtime>>) -> Options {
+        let options = Options {
+            plugin_dirs: self.test.plugin_dirs.clone(),
+            runtime,
+            ..Options::of(folder.join("case.yaml"))
+        };
+        if example_names().contains(&case.cluster.as_str()) {
+            Options { example: Some(case.cluster.clone()), ..options }
+        } else {
+            Options { file: folder.join(&case.cluster), ..options }
+        }
     }
 
     fn read(&self, folder: &Path) -> Result<Result<(Case, Node), Findings>, Error> {
@@ -281,6 +292,7 @@ impl Kit<'_> {
     fn refused(
         &self,
         folder: &Path,
+        case: &Case,
         findings: &Findings,
         outcome: &mut Outcome,
     ) -> Result<(), Error> {
@@ -292,18 +304,27 @@ impl Kit<'_> {
             .collect();
         let text = findings_text(&fatal_only, false);
         outcome.summary = format!("{fatal} fatal, as expected");
-        self.compare(folder, "findings.txt", "rendered.diff", &text, outcome)?;
+        if self.compares(folder, "findings.txt", case) {
+            self.compare(folder, "findings.txt", "rendered.diff", &text, outcome)?;
+        }
+        let expected = case.expect.as_ref().and_then(|expect| expect.differs(None, findings));
+        outcome.failure = outcome.failure.take().or(expected);
         if outcome.failure.is_some() {
             outcome.summary = format!("{fatal} fatal");
         }
         Ok(())
     }
 
+    /// A case that says what it expects needs no file that says all.
+    fn compares(&self, folder: &Path, file: &str, case: &Case) -> bool {
+        case.expect.is_none() || folder.join(file).exists()
+    }
+
     fn rendered(
         &self,
         folder: &Path,
-        base: &Run,
-        with: &Run,
+        case: &Case,
+        (base, with): (&Run, &Run),
         again: Option<&Run>,
         outcome: &mut Outcome,
     ) -> Result<(), Error> {
@@ -313,18 +334,14 @@ impl Kit<'_> {
             "# What rendering changes when {} is on. Places are paths, not line\n# numbers, so that another release of kaws leaves this file as it is.\n",
             self.name
         );
-        self.compare(
-            folder,
-            "rendered.diff",
-            "findings.txt",
-            &format!("{head}{}", difference.text()),
-            outcome,
-        )?;
+        if self.compares(folder, "rendered.diff", case) {
+            let text = format!("{head}{}", difference.text());
+            self.compare(folder, "rendered.diff", "findings.txt", &text, outcome)?;
+        }
         let same = |other: &Artifacts| *other == with.rendered.artifacts;
         if !again.is_some_and(|again| same(&again.rendered.artifacts)) {
             outcome.failure = Some("rendering twice gives other bytes".to_owned());
-        }
-        if let Some(other) = reversed(with)
+        } else if let Some(other) = reversed(with)
             && !same(&other)
         {
             outcome.failure =
@@ -351,7 +368,7 @@ impl Kit<'_> {
         if expected.as_deref() == Some(text) && !folder.join(other).exists() {
             return Ok(());
         }
-        if self.update {
+        if self.test.update {
             let io = |source| Error::Io { path: path.clone(), source };
             std::fs::write(&path, text).map_err(io)?;
             if folder.join(other).exists() {

@@ -62,6 +62,9 @@ pub struct Manifest {
     /// Paths of the model that a program is told, and `plugins.NAME` for other plugins' settings; everything without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads: Option<Vec<String>>,
+    /// How its program is built: a command that `kaws plugin test` runs in its folder, and nothing else does.
+    #[serde(default)]
+    pub build: Vec<String>,
     /// Programs on the PATH that its own program runs, as jq.
     #[serde(default)]
     pub programs: Vec<String>,

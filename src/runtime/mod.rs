@@ -21,11 +21,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
+
 use crate::finding::{Finding, Findings, Outcome};
 use crate::model::Model;
 use crate::origin::Origin;
 use crate::plugin::contract::Response;
-use crate::plugin::program::{Exec, platform};
+use crate::plugin::program::{Command, Exec, of_stage, platform};
 use crate::plugin::{
     Artifacts, Context, Contribution, Package, Plugin, Rendering, ask, own_parts, take,
 };
@@ -49,13 +51,86 @@ pub struct Host {
 pub struct Runtime {
     host: Host,
     folders: Mutex<BTreeMap<String, Arc<Folder>>>,
+    record: Option<Mutex<Vec<Recorded>>>,
+}
+
+/// A program's answer in a stage, and all that it was an answer to.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The plugin's name in its cluster.
+    pub plugin: String,
+    /// The stage.
+    pub stage: &'static str,
+    /// What it was asked.
+    pub request: Vec<u8>,
+    /// What it answered.
+    pub answer: Vec<u8>,
+    package: Arc<Package>,
+    command: Command,
+    environment: BTreeMap<String, String>,
 }
 
 impl Runtime {
     /// Returns what runs programs on `host`.
     #[must_use]
     pub fn new(host: Host) -> Arc<Self> {
-        Arc::new(Self { host, folders: Mutex::new(BTreeMap::new()) })
+        Arc::new(Self { host, folders: Mutex::new(BTreeMap::new()), record: None })
+    }
+
+    /// Returns the same, which writes down what programs say, and asks each time.
+    #[must_use]
+    pub fn recording(self: &Arc<Self>) -> Arc<Self> {
+        let host = Host { cache: None, ..self.host.clone() };
+        let record = Some(Mutex::new(Vec::new()));
+        Arc::new(Self { host, folders: Mutex::new(BTreeMap::new()), record })
+    }
+
+    /// Returns what a plugin's program has said so far, each time it was asked, in the order of the stages.
+    #[must_use]
+    pub fn recorded(&self, plugin: &str) -> Vec<Recorded> {
+        let Some(record) = &self.record else { return Vec::new() };
+        let all = record.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter(|call| call.plugin == plugin).cloned().collect()
+    }
+
+    /// Asks the program of a stage what stands in a file: a request that was kept.
+    ///
+    /// # Errors
+    /// As [`Runtime::run`]; and a request that is about no stage that the plugin has a program for.
+    pub fn ask(&self, package: &Arc<Package>, request: &[u8]) -> Result<Ran, Box<Failure>> {
+        let missing = |why: String| Box::new(Failure::Missing(why));
+        let told: Value =
+            serde_json::from_slice(request).map_err(|e| missing(format!("the request is no JSON: {e}")))?;
+        let word = |pointer: &str| told.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let stage = word("/stage");
+        let Some(exec) = of_stage(&package.manifest, stage) else {
+            return Err(missing(format!("{} has no program for the stage `{stage}`", package.name)));
+        };
+        let command = exec.and_then(|exec| exec.command(&platform())).map_err(missing)?;
+        let cluster = told.get("cluster").unwrap_or(&Value::Null);
+        let environment = environment(cluster, word("/plugin/name"), stage);
+        self.run(&Call { package, command, input: request, environment, rights: Rights::none() })
+    }
+
+    /// Asks a program once more, something else or elsewhere.
+    ///
+    /// # Errors
+    /// As [`Runtime::run`].
+    pub fn ask_again(
+        &self,
+        call: &Recorded,
+        request: &[u8],
+        environment: BTreeMap<String, String>,
+    ) -> Result<Ran, Box<Failure>> {
+        let mut all = call.environment.clone();
+        all.extend(environment);
+        self.run(&Call {
+            package: &call.package,
+            command: call.command.clone(),
+            input: request,
+            environment: all,
+            rights: Rights::none(),
+        })
     }
 
     /// Takes the copies of plugins' folders away.
@@ -158,14 +233,28 @@ impl Program {
         request.plugins = plugins.as_ref().map(|t| &*t.json);
         request.artifacts = artifacts.as_ref().map(|t| &*t.json);
         let input = serde_json::to_vec(&request).map_err(|e| Box::new(Failure::Io(e.into())))?;
+        let environment = environment(&request.cluster, &request.plugin.name, stage);
         let call = Call {
             package,
             command: self.exec.command(&platform()).map_err(|e| Box::new(Failure::Missing(e)))?,
             input: &input,
-            environment: environment(cx, stage),
+            environment: environment.clone(),
             rights: Rights::none(),
         };
-        let ran = runtime.run(&call)?;
+        let ran = runtime.run(&call);
+        if let Some(record) = &runtime.record {
+            let answer = ran.as_ref().map(|ran| ran.answer.clone()).unwrap_or_default();
+            record.lock().unwrap_or_else(PoisonError::into_inner).push(Recorded {
+                plugin: cx.me.name.to_string(),
+                stage,
+                request: input.clone(),
+                answer,
+                package: Arc::clone(package),
+                command: call.command.clone(),
+                environment,
+            });
+        }
+        let ran = ran?;
         let response = ran.response()?;
         if let Some(entry) = kept {
             entry.write(&ran.answer);
@@ -184,29 +273,31 @@ fn degraded(without: &[String]) -> Option<Finding> {
     (!without.is_empty()).then(|| Finding::warning("exec/sandbox", text).help(help))
 }
 
-/// Returns the environment variables that every program is given.
-fn environment(cx: &Context<'_>, stage: &str) -> BTreeMap<String, String> {
-    let network = &cx.config.network;
-    let pairs = |pairs: Vec<(String, String)>| {
-        let all: Vec<String> = pairs.into_iter().map(|(k, v)| format!("{k}={v}")).collect();
-        all.join(";")
+/// Returns the environment variables that tell of the cluster; all of them stand in the request, too.
+fn environment(cluster: &Value, plugin: &str, stage: &str) -> BTreeMap<String, String> {
+    let text = |pointer: &str| {
+        let value = cluster.pointer(pointer).cloned().unwrap_or_default();
+        value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     };
-    let pools = cx.config.node_pools.iter().map(|(name, pool)| (name.clone(), pool.size.min.to_string()));
-    [
+    let pools = cluster.pointer("/nodePools").and_then(Value::as_object);
+    let workers = pools.into_iter().flatten().map(|(name, pool)| {
+        format!("{name}={}", pool.pointer("/size/min").cloned().unwrap_or_default())
+    });
+    let network = [
+        ("vpc", "/network/vpc/cidr"),
+        ("pods", "/network/podCIDR"),
+        ("services", "/network/serviceCIDR"),
+    ];
+    let network = network.map(|(name, pointer)| format!("{name}={}", text(pointer)));
+    let all = [
+        ("KAWS_CLUSTER", text("/name")),
         ("KAWS_COMMAND", "EXEC".to_owned()),
+        ("KAWS_CONTROLLERS", format!("count={}", text("/controlPlane/count"))),
+        ("KAWS_NETWORK", network.join(";")),
+        ("KAWS_PLUGIN", plugin.to_owned()),
         ("KAWS_STAGE", stage.to_owned()),
-        ("KAWS_CLUSTER", cx.config.name.to_string()),
-        ("KAWS_CONTROLLERS", pairs(vec![("count".to_owned(), cx.config.control_plane.count.to_string())])),
-        ("KAWS_WORKERS", pairs(pools.collect())),
-        ("KAWS_NETWORK", pairs(vec![
-            ("vpc".to_owned(), network.vpc.cidr.clone()),
-            ("pods".to_owned(), network.pod_cidr.clone()),
-            ("services".to_owned(), network.service_cidr.clone()),
-        ])),
-        ("KAWS_PLUGIN", cx.me.name.to_string()),
         ("KAWS_VERSION", env!("CARGO_PKG_VERSION").to_owned()),
-    ]
-    .into_iter()
-    .map(|(name, value)| (name.to_owned(), value))
-    .collect()
+        ("KAWS_WORKERS", workers.collect::<Vec<_>>().join(";")),
+    ];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

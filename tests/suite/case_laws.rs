@@ -4,9 +4,14 @@ use std::path::Path;
 
 use kaws::kit;
 
+fn test(dir: &Path, update: bool) -> kit::Report {
+    let runtime = Some(crate::support::programs(None));
+    kit::test(&kit::Test { dir: dir.to_owned(), update, runtime, ..kit::Test::default() }).unwrap()
+}
+
 fn all_pass(dir: &Path) {
     let update = std::env::var_os("KAWS_UPDATE").is_some();
-    let report = kit::test(dir, &[], update, false, None).unwrap();
+    let report = test(dir, update);
     assert!(report.passed(), "{}\n{}", report.title, report.to_text(dir));
 }
 
@@ -35,11 +40,11 @@ fn a_changed_plugin_fails_its_case_and_update_keeps_the_new_one() {
     std::fs::write(plugin.join("plugin.yaml"), manifest(3)).unwrap();
     std::fs::write(plugin.join("cases/on/case.yaml"), "cluster: minimal\nplugins: {mine: {}}\n")
         .unwrap();
-    assert!(!kit::test(&plugin, &[], false, false, None).unwrap().passed(), "nothing is expected yet");
-    assert!(kit::test(&plugin, &[], true, false, None).unwrap().passed());
-    assert!(kit::test(&plugin, &[], false, false, None).unwrap().passed());
+    assert!(!test(&plugin, false).passed(), "nothing is expected yet");
+    assert!(test(&plugin, true).passed());
+    assert!(test(&plugin, false).passed());
     std::fs::write(plugin.join("plugin.yaml"), manifest(4)).unwrap();
-    let report = kit::test(&plugin, &[], false, false, None).unwrap();
+    let report = test(&plugin, false);
     let failure = report.cases[0].failure.clone().unwrap();
     assert!(failure.contains("--v=4") && failure.contains("--v=3"), "{failure}");
 }

@@ -28,6 +28,7 @@ mod misbehaving;
 mod plan_edits;
 mod plans;
 mod plugins;
+mod programs;
 mod resolving;
 mod rolling;
 mod scenarios;

@@ -9,6 +9,9 @@ mod lock;
 mod pki;
 mod plan;
 mod plugin;
+mod plugin_lint;
+mod plugin_run;
+mod plugin_test;
 mod render;
 mod roll;
 mod schema;
@@ -26,6 +29,7 @@ use super::{Arguments, Command, Common, Output, PluginCommand};
 use crate::emit;
 use crate::finding::Findings;
 use crate::load::{self, Options};
+use crate::plugin::{Home, Package};
 use crate::run::Run;
 
 /// Runs a command.
@@ -60,7 +64,9 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Plugin(PluginCommand::Info { name, path }) => {
             plugin::info(common, name, path.as_deref())
         }
-        Command::Plugin(PluginCommand::Test { dir, update }) => plugin::test(common, dir, *update),
+        Command::Plugin(PluginCommand::Lint { dir }) => plugin_lint::run(common, dir),
+        Command::Plugin(PluginCommand::Run(arguments)) => plugin_run::run(common, arguments),
+        Command::Plugin(PluginCommand::Test(arguments)) => plugin_test::run(common, arguments),
         Command::Plugin(PluginCommand::Schema { what }) => schema::contract(*what),
         Command::Schema { what } => schema::run(common, what),
         Command::Graph { what, form } => super::graph::run(common, what, form),
@@ -93,6 +99,24 @@ pub(super) fn options(common: &Common, file: &std::path::Path) -> Options {
         locked: common.locked,
         runtime: common.programs.clone(),
         ..Options::of(file)
+    }
+}
+
+/// Reads a plugin's folder; says what is wrong with it.
+pub(super) fn folder(common: &Common, dir: &std::path::Path) -> Result<Package, Exit> {
+    let real = std::path::absolute(dir).map_err(|error| {
+        super::report::say_error(&format!("cannot read {}: {error}", dir.display()));
+        Exit::Files
+    })?;
+    let name = real.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let home = Home::User(dir.to_string_lossy().trim_end_matches('/').to_owned());
+    match load::package(&name, &load::Found { home, folder: Some(real) }) {
+        Ok(Ok(package)) => Ok(package),
+        Ok(Err(findings)) => {
+            tell(common, &findings);
+            Err(Exit::Findings)
+        }
+        Err(error) => Err(unreadable(&error)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `kaws plugin list`, `info` and `test`.
+//! `kaws plugin list` and `info`.
 
 use std::path::Path;
 
@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{Exit, only_file, options, tell, unreadable};
 use crate::cli::report::{say, say_error};
 use crate::cli::{Common, Output};
-use crate::kit;
 use crate::load::{self, Catalogue, package};
 use crate::plugin::{Home, Instance, Package};
 
@@ -328,35 +327,4 @@ fn settings(schema: &Value) {
             say(&format!("      {description}"));
         }
     }
-}
-
-/// Runs a plugin's cases.
-#[expect(clippy::disallowed_methods, reason = "how long it took is for people, and enters nothing")]
-pub(super) fn test(common: &Common, dir: &Path, update: bool) -> Exit {
-    let start = std::time::Instant::now();
-    let report = match kit::test(dir, &common.plugin_dir, update, true, common.programs.as_ref()) {
-        Ok(report) => report,
-        Err(error) => {
-            super::super::report::say_failure(&error);
-            return Exit::Files;
-        }
-    };
-    match common.output {
-        Output::Json => say(&report.to_json().to_string()),
-        Output::Text => {
-            let head = format!(
-                "{}, {} {}",
-                report.title,
-                report.cases.len(),
-                if report.cases.len() == 1 { "case" } else { "cases" }
-            );
-            let time = format!("{:.2} s", start.elapsed().as_secs_f64());
-            say(&format!(
-                "{head}{time:>width$}",
-                width = 79_usize.saturating_sub(head.chars().count())
-            ));
-            say(&report.to_text(dir));
-        }
-    }
-    if report.passed() { Exit::Done } else { Exit::Findings }
 }
