@@ -21,15 +21,13 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
+from typing import Any, TypedDict
 
 VERSION = "kaws/v1"
 """The version of the contract that this file speaks."""
-
-Json = Union[None, bool, int, float, str, Sequence["Json"], Mapping[str, "Json"]]
-"""What JSON can say."""
 
 
 # What a program is asked.
@@ -40,12 +38,12 @@ class Group(TypedDict):
 
     group: str
     stack: str
-    pool: Optional[str]
+    pool: str | None
     role: str
     arch: str
     os: str
-    instanceTypes: List[str]
-    labels: Dict[str, str]
+    instanceTypes: list[str]
+    labels: dict[str, str]
 
 
 class Made(TypedDict):
@@ -79,13 +77,16 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Request:
-    """What a program is asked. It is about a stage, an event or a lookup: just one of them."""
+    """What a program is asked. It is about a stage, an event or a lookup: just one of them.
+
+    What each part holds, `kaws plugin schema request` says; what was not told is empty.
+    """
 
     plugin: Plugin
     kaws: str = ""
-    stage: Optional[str] = None
-    event: Optional[str] = None
-    name: Optional[str] = None
+    stage: str | None = None
+    event: str | None = None
+    name: str | None = None
     cluster: Mapping[str, Any] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
@@ -143,11 +144,11 @@ class Response:
     """What a program answers: a part of the model, files, findings, or the value of a lookup."""
 
     contribution: Any = field(default_factory=dict)
-    artifacts: Dict[str, bytes] = field(default_factory=dict)
-    findings: List[Dict[str, str]] = field(default_factory=list)
-    value: Json = None
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+    findings: list[dict[str, str]] = field(default_factory=list)
+    value: Any = None
 
-    def put(self, *path_and_value: Json) -> Response:
+    def put(self, *path_and_value: Any) -> Response:
         """Adds to the contribution: `put("kubelet", "nodes", "labels", "example.org/x", "yes")`.
 
         Maps merge; of anything else, what is put last counts. Without a path the value is a whole
@@ -160,32 +161,32 @@ class Response:
         self.contribution = _merged(self.contribution, part)
         return self
 
-    def artifact(self, path: str, content: Union[str, bytes]) -> Response:
+    def artifact(self, path: str, content: str | bytes) -> Response:
         """Adds a file below rendered/; only render may."""
         self.artifacts[path] = content.encode() if isinstance(content, str) else content
         return self
 
     def warning(
-        self, code: str, message: str, help: Optional[str] = None, at: Optional[str] = None
+        self, code: str, message: str, help: str | None = None, at: str | None = None
     ) -> Response:
         """Says something about the user's cluster; `at` is what it is about, as `settings.text`."""
         return self._found("warning", code, message, help, at)
 
     def fatal(
-        self, code: str, message: str, help: Optional[str] = None, at: Optional[str] = None
+        self, code: str, message: str, help: str | None = None, at: str | None = None
     ) -> Response:
         """Says something about the user's cluster that stops the run."""
         return self._found("fatal", code, message, help, at)
 
-    def _found(self, severity: str, code: str, message: str, *more: Optional[str]) -> Response:
+    def _found(self, severity: str, code: str, message: str, *more: str | None) -> Response:
         finding = {"severity": severity, "code": code, "message": message}
         finding.update((key, text) for key, text in zip(("help", "at"), more) if text is not None)
         self.findings.append(finding)
         return self
 
-    def document(self) -> Dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Returns the JSON document; what was not said is not in it."""
-        said: Dict[str, Any] = {"apiVersion": VERSION}
+        said: dict[str, Any] = {"apiVersion": VERSION}
         if self.contribution != {}:
             said["contribution"] = self.contribution
         if self.artifacts:
@@ -205,7 +206,7 @@ def _merged(old: Any, new: Any) -> Any:
     return old
 
 
-def _content(file: bytes) -> Json:
+def _content(file: bytes) -> str | dict[str, str]:
     try:
         return file.decode()
     except UnicodeDecodeError:
@@ -215,11 +216,11 @@ def _content(file: bytes) -> Json:
 # Who answers what.
 
 
-Handler = Callable[[Request], Optional[Response]]
+Handler = Callable[[Request], "Response | None"]
 """A function of the plugin; `None` is nothing to add."""
 
-_handlers: Dict[str, Handler] = {}
-_asked: Optional[Request] = None
+_handlers: dict[str, Handler] = {}
+_asked: Request | None = None
 
 
 def _answers(subject: str) -> Callable[[Handler], Handler]:
@@ -252,7 +253,7 @@ def lookup(name: str) -> Callable[[Handler], Handler]:
     return _answers(f"lookup {name}")
 
 
-def answer(document: Mapping[str, Any]) -> Dict[str, Any]:
+def answer(document: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the answer to a request, both as JSON documents: what `main` does, for tests."""
     global _asked
     _asked = request = Request.of(document)
@@ -331,10 +332,8 @@ def _failure(error: Exception) -> bytes:
     """Returns what a program that failed says: the error, and where the plugin's own code was."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     places = [f"{Path(f.filename).name}:{f.lineno} in {f.name}" for f in reversed(frames[-3:])]
-    failure = {
-        "code": type(error).__name__,
-        "msg": str(error) or repr(error),
-        "details": "at " + ", from ".join(places),
-    }
+    failure = {"code": type(error).__name__, "msg": str(error) or repr(error)}
+    if places:
+        failure["details"] = "at " + ", from ".join(places)
     # An error may quote what is no Unicode, and is still to be said: so it is in ASCII.
     return json.dumps(failure, sort_keys=True).encode() + b"\n"

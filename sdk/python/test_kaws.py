@@ -1,6 +1,7 @@
 """What plugins in Python rely on: run with `python3 -m unittest`.
 
-Handlers are registered once a process: so each plugin here is a program of its own, run as kaws runs it.
+Handlers are registered once a process: so each plugin here is a program of its own, run as kaws
+runs it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ import sys
 import tempfile
 import textwrap
 import unittest
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Mapping, Tuple, Union
+from typing import Any
 
 import kaws
 
 HERE = Path(__file__).resolve().parent
 
 
-def request(**more: Any) -> Dict[str, Any]:
+def request(**more: Any) -> dict[str, Any]:
     """Returns a request to render of a plugin `acme`, with more in it."""
     plugin = {"name": "acme", "version": "1.0.0", "settings": {"text": "Hi"}, "nodes": []}
     return {"apiVersion": "kaws/v1", "kaws": "0.1.0", "stage": "render", "plugin": plugin, **more}
@@ -33,8 +35,8 @@ class Ran:
     def __init__(
         self,
         program: str,
-        asked: Union[bytes, Mapping[str, Any]],
-        args: Tuple[str, ...] = (),
+        asked: bytes | Mapping[str, Any],
+        args: tuple[str, ...] = (),
         **environment: str,
     ) -> None:
         code = "import kaws\n" + textwrap.dedent(program) + "\nkaws.main()\n"
@@ -72,7 +74,7 @@ class Contributions(unittest.TestCase):
         self.assertEqual(response.contribution, expected)
 
     def test_what_was_put_stays_the_callers(self) -> None:
-        mine: Dict[str, Any] = {"b": {"c": 1}}
+        mine: dict[str, Any] = {"b": {"c": 1}}
         response = kaws.Response().put("a", mine).put("a", "b", "d", 2)
         mine["b"]["c"] = 3
         self.assertEqual(response.contribution, {"a": {"b": {"c": 1, "d": 2}}})
@@ -106,7 +108,7 @@ class Answers(unittest.TestCase):
         self.assertEqual(response.document()["findings"], expected)
 
     def test_a_lookup_may_be_answered_with_what_is_empty(self) -> None:
-        empty: Tuple[kaws.Json, ...] = (False, 0, "", [], {})
+        empty: list[Any] = [False, 0, "", [], {}]
         for value in empty:
             self.assertEqual(kaws.Response(value=value).document()["value"], value)
 
@@ -158,7 +160,7 @@ class Programs(unittest.TestCase):
     """
 
     def test_each_question_has_its_function(self) -> None:
-        nothing: Dict[str, Any] = {"stage": None}
+        nothing: dict[str, Any] = {"stage": None}
         for asked, expected in [
             ({"stage": "initialise"}, ["initialise", None]),
             ({"stage": "render"}, ["render", None]),
@@ -181,7 +183,10 @@ class Programs(unittest.TestCase):
             def render(request):
                 return kaws.Response().put("z", "ü").put("a", "b", 1).artifact("x", "\\u2028")
         """
-        expected = '{"apiVersion":"kaws/v1","artifacts":{"x":"\u2028"},"contribution":{"a":{"b":1},"z":"ü"}}\n'
+        expected = (
+            '{"apiVersion":"kaws/v1","artifacts":{"x":"\u2028"},'
+            '"contribution":{"a":{"b":1},"z":"ü"}}\n'
+        )
         for locale in ("C", "C.UTF-8", "POSIX"):
             ran = Ran(program, request(), LC_ALL=locale, PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
             self.assertEqual(ran.said.decode(), expected)
@@ -208,7 +213,8 @@ class Programs(unittest.TestCase):
         program = """
             @kaws.render
             def render(request):
-                return kaws.Response(value=[kaws.secret("t"), kaws.output("a.B"), kaws.node("zone")])
+                texts = [kaws.secret("t"), kaws.output("a.B"), kaws.node("zone")]
+                return kaws.Response(value=texts)
         """
         expected = ["@{secret acme/t}", "@{output a.B}", "@{node zone}"]
         self.assertEqual(Ran(program, request()).answer()["value"], expected)
@@ -227,7 +233,7 @@ class Programs(unittest.TestCase):
         """
         ran = Ran(program, request())
         self.assertEqual(ran.code, 1)
-        details = "at acme.py:4 in greet, from acme.py:9 in render, from acme.py:11 in <module>"
+        details = "at acme.py:4 in greet, from acme.py:9 in render"
         expected = {"code": "KeyError", "msg": "'greeting'", "details": details}
         self.assertEqual(ran.answer(), expected)
         self.assertIn("Traceback", ran.log)

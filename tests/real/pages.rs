@@ -152,6 +152,7 @@ fn pages_show_what_is_printed() {
         "recover-a-stuck-stack.md",
         "roll-machines.md",
         "upgrade-kubernetes.md",
+        "write-a-program.md",
     ];
     let how_to = how_to.map(|page| format!("how-to/{page}"));
     for name in std::iter::once("tutorial.md".to_owned()).chain(how_to) {

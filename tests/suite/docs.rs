@@ -90,6 +90,26 @@ fn plugin_yaml() {
 }
 
 #[test]
+fn contract() {
+    let schemas = [
+        ("A request", kaws::schema::of::<kaws::plugin::contract::Request<'_>>()),
+        ("A response", kaws::schema::of::<kaws::plugin::contract::Response>()),
+    ];
+    let mut body = String::new();
+    for (title, schema) in &schemas {
+        let description = schema["description"].as_str().unwrap().replace('\n', " ");
+        let mut table = String::new();
+        rows(schema, schema, "", &mut table);
+        let _ = writeln!(
+            body,
+            "## {title}\n\n{description}\n\n| key | type | default | what it is |\n| --- | --- | --- | --- |\n{table}"
+        );
+    }
+    let intro = "What a plugin's program is asked, and what it answers. `kaws plugin schema request` and `response` print the same as JSON Schema.";
+    page("contract", "Requests and responses", intro, &body);
+}
+
+#[test]
 fn contribution() {
     let mut body = String::new();
     body.push_str("## Places\n\nA list of names may stand in place of a map of `name: true` where the second column says so. Names marked private are kept as `<plugin>/<name>`.\n\n");

@@ -1,0 +1,3 @@
+module github.com/kaws/kaws/sdk/go
+
+go 1.22
