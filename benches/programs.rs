@@ -53,6 +53,7 @@ fn runtime(cache: Option<&Path>) -> Arc<Runtime> {
         path: std::env::split_paths(&path).collect(),
         home: None,
         cache: cache.map(Path::to_owned),
+        environment: std::collections::BTreeMap::new(),
     })
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::finding::{Finding, Findings};
 use crate::schema::{Schema, Wording};
@@ -32,9 +33,23 @@ pub struct LockFile {
     /// What is fetched, by name/version/architecture.
     #[serde(default)]
     pub pins: BTreeMap<String, Pinned>,
+    /// What the outside answered to plugins, by PLUGIN/LOOKUP.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lookups: BTreeMap<String, Answered>,
     /// The plugins that were there.
     #[serde(default)]
     pub plugins: BTreeMap<String, LockedPlugin>,
+}
+
+/// An answer of the outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "an answer")]
+pub struct Answered {
+    /// The answer.
+    pub value: Value,
+    /// Who gave it, and to what.
+    pub from: String,
 }
 
 /// One exact identity.
@@ -62,6 +77,9 @@ pub struct LockedPlugin {
     /// That it is a contrib plugin, which was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted: Option<String>,
+    /// What its programs may reach, as it was granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<String>,
 }
 
 impl Lock {
@@ -109,6 +127,26 @@ impl Lock {
     #[must_use]
     pub fn file(&self) -> &LockFile {
         &self.file
+    }
+
+    /// Returns the answer to a question; one that was given elsewhere, or to another question, does not count.
+    #[must_use]
+    pub fn answer(&self, name: &str, from: &str) -> Option<&Value> {
+        self.file.lookups.get(name).filter(|answered| answered.from == from).map(|a| &a.value)
+    }
+
+    /// Returns what of `asked` the user has granted a plugin.
+    #[must_use]
+    pub fn granted(&self, plugin: &str, asked: &[String]) -> Vec<String> {
+        let granted = self.plugin(plugin).map_or(&[][..], |p| p.granted.as_slice());
+        asked.iter().filter(|right| granted.contains(right)).cloned().collect()
+    }
+
+    /// Returns what of `asked` the user has not granted a plugin.
+    #[must_use]
+    pub fn not_granted(&self, plugin: &str, asked: &[String]) -> Vec<String> {
+        let granted = self.plugin(plugin).map_or(&[][..], |p| p.granted.as_slice());
+        asked.iter().filter(|right| !granted.contains(right)).cloned().collect()
     }
 
     /// Returns what was locked of a plugin.

@@ -2,10 +2,37 @@
 //!
 //! Not here: which things a cluster needs (`pipeline`), and reading kaws.lock (`lock`).
 
+use serde_json::Value;
+
 use crate::deploy::chart_digest;
 use crate::lock::Pinned;
 use crate::pipeline::PinNeed;
+use crate::plugin::How;
 use crate::port::{Answer, Cloud, CloudError, ErrorKind, Request, Web};
+
+/// Returns the answer to a question that is not a program's.
+///
+/// # Errors
+/// The cloud's and the web's, and a document that has no such part.
+pub async fn look_up(how: &How, cloud: &dyn Cloud, web: &dyn Web) -> Answer<Value> {
+    match how {
+        How::Ssm(parameter) => {
+            let value = cloud.parameter(parameter).await?;
+            let none = || format!("there is no {parameter} in this region");
+            value.map(Value::String).map_or_else(|| refused("GetParameter", none()), Ok)
+        }
+        How::Http(url, pointer) => {
+            let Some(said) = text(url, web).await? else { return refused(url, "there is no such document") };
+            let document: Value = match serde_json::from_str(&said) {
+                Ok(document) => document,
+                Err(error) => return refused(url, format!("it is no JSON: {error}")),
+            };
+            let part = pointer.as_ref().map_or(Some(&document), |p| document.pointer(p)).cloned();
+            part.map_or_else(|| refused(url, format!("it has no {}", pointer.as_deref().unwrap_or_default())), Ok)
+        }
+        How::Exec(..) => refused("exec", "programs are asked by who runs programs"),
+    }
+}
 
 fn refused<T>(operation: &str, text: impl Into<String>) -> Answer<T> {
     Err(CloudError::new(operation, ErrorKind::Refused, text))

@@ -366,6 +366,9 @@ pub(super) struct LockArguments {
     /// Ask again for an entry that is there; repeatable.
     #[arg(long, value_name = "NAME")]
     pub(super) update: Vec<String>,
+    /// Grant a plugin's program what it asks for; repeatable.
+    #[arg(long, value_name = "PLUGIN")]
+    pub(super) grant: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -22,6 +22,9 @@ pub(super) fn runtime() -> Option<Arc<Runtime>> {
         path: std::env::split_paths(&path).collect(),
         cache: cache.or_else(|| Some(home.as_ref()?.join(".cache"))).map(|dir| dir.join("kaws")),
         home,
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
     };
     Some(Runtime::new(host))
 }

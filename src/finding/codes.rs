@@ -352,8 +352,16 @@ pub const CODES: &[Code] = &[
         "kaws.lock was written by a newer kaws. Use that release: an older one could render less than was reviewed.",
     ),
     code(
+        "lock/not-granted",
+        "A plugin's program asks for rights that nobody has granted it: `kaws lock` asks you.",
+    ),
+    code(
         "lock/plugin-changed",
         "A plugin is not the one that kaws.lock recorded. Review it, then change its entry.",
+    ),
+    code(
+        "lock/unanswered",
+        "A plugin's program needs an answer of the outside, and kaws.lock has none: `kaws lock` asks for it.",
     ),
     code(
         "lock/unresolved",

@@ -407,7 +407,7 @@ fn customised(cx: &Cx<'_>, schema: &serde_json::Value, findings: &mut Findings) 
 
 /// Compares the plugins with those that kaws.lock recorded.
 pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) -> Findings {
-    let mut findings = Findings::new();
+    let mut findings: Findings = instances.iter().filter_map(|i| not_granted(i, lock)).collect();
     for instance in instances.iter().filter(|i| i.package.home != Home::Builtin) {
         let Some(recorded) = lock.plugin(instance.package.name.as_str()) else { continue };
         let hash = instance.package.hash();
@@ -431,4 +431,15 @@ pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) ->
         findings.push(finding.note(note).about(format!("plugins.{}", instance.name)));
     }
     findings
+}
+
+/// What a program asks for and was not granted: it is not told, and does not reach it.
+fn not_granted(instance: &Instance, lock: &Lock) -> Option<Finding> {
+    let manifest = &instance.package.manifest;
+    let missing = lock.not_granted(instance.name.as_str(), &manifest.capabilities.rights());
+    let at = instance.package.node.get("capabilities").unwrap_or(&instance.package.node);
+    let text = format!("{} asks for rights that nobody granted: {}", instance.name, missing.join(", "));
+    let finding = Finding::warning("lock/not-granted", text).at(at.key_origin());
+    let help = format!("kaws lock asks you, and keeps it in kaws.lock; or: kaws lock --grant {}", instance.name);
+    (!missing.is_empty()).then(|| finding.help(help).about(format!("plugins.{}", instance.name)))
 }

@@ -22,7 +22,7 @@ use crate::lock::Lock;
 use crate::model::{Decisions, Model, Patch, Preference, Stage};
 use crate::name::Name;
 use crate::order::{Order, Ordered};
-use crate::plugin::{Artifacts, Instance};
+use crate::plugin::{self, Artifacts, Instance, Question, View};
 use crate::template::Engine;
 use crate::value::{Node, Path};
 
@@ -91,6 +91,18 @@ pub fn render(setup: &Setup, intent: Model) -> Outcome<Rendered> {
         findings.extend(unused_preferences(&decisions, setup, &model));
     }
     Outcome { value: Rendered { model, artifacts }, findings }
+}
+
+/// Returns what the plugins that are on ask the outside: known before any of them is called.
+pub fn lookups(setup: &Setup) -> Outcome<Vec<Question>> {
+    let (values, view) = (Model::default().values(), View::default());
+    let mut findings = Findings::new();
+    let mut all = Vec::new();
+    for me in setup.plugins.iter().filter(|p| !p.package.manifest.lookups.is_empty()) {
+        let cx = stage::context(setup, &values, &view, me);
+        all.extend(plugin::questions(&cx).collect(&mut findings));
+    }
+    Outcome { value: all, findings }
 }
 
 /// Returns the plugins as far as their order goes.

@@ -10,7 +10,7 @@ use crate::model::{Claim, Decisions, Model, Patch, Split, Stage, claim_at, split
 use crate::order::Step;
 use crate::name::Name;
 use crate::plugin::{Artifacts, Context, Contribution, Instance, Rendering, View};
-use crate::value::Path;
+use crate::value::{Node, Path};
 
 /// The parts that render does not add to: they are finished when initialise is.
 pub(super) const FINISHED_BY_INITIALISE: [&str; 16] = [
@@ -84,17 +84,7 @@ fn call(
     let mut made = Vec::new();
     let (values, view) = (model.values(), View::default());
     let one = |instance: &Instance| {
-        let cx = Context {
-            config: &setup.config,
-            facts: &setup.facts,
-            groups: &setup.groups,
-            lock: &setup.lock,
-            engine: &setup.engine,
-            values: &values,
-            plugins: &setup.plugins,
-            view: &view,
-            me: instance,
-        };
+        let cx = context(setup, &values, &view, instance);
         match stage {
             Stage::Render => instance.render.render(&cx, model, artifacts),
             _ => instance.initialise.initialise(&cx, model).map(Rendering::from),
@@ -115,6 +105,26 @@ fn call(
         made.push(rendering.artifacts);
     }
     (claims, made)
+}
+
+/// Returns what a plugin is given beside the model.
+pub(super) fn context<'a>(
+    setup: &'a Setup,
+    values: &'a Node,
+    view: &'a View,
+    me: &'a Instance,
+) -> Context<'a> {
+    Context {
+        config: &setup.config,
+        facts: &setup.facts,
+        groups: &setup.groups,
+        lock: &setup.lock,
+        engine: &setup.engine,
+        values,
+        plugins: &setup.plugins,
+        view,
+        me,
+    }
 }
 
 /// Calls those that wait for something else than this process side by side, as many as there are processors.

@@ -75,7 +75,7 @@ impl Declared {
             .collect();
         let cx = Checked { engine, schemas, secrets: &secrets };
         let mut findings = Findings::new();
-        for part in ["initialise", "render", "deploy", "validate", "pins", "provides"] {
+        for part in ["initialise", "render", "deploy", "validate", "lookups", "pins", "provides"] {
             if let Some(node) = package.node.get(part) {
                 findings.extend(template::check_tree(node, &cx));
                 check_files(node, package, &cx, &mut findings);

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::LookupForm;
 use super::program::{self, Capabilities, Limits};
 use crate::config::Role;
 use crate::finding::{Finding, Findings};
@@ -74,6 +75,9 @@ pub struct Manifest {
     /// What its program may reach, once the user has granted it.
     #[serde(default)]
     pub capabilities: Capabilities,
+    /// What its program must know of the outside, by name: kaws lock asks, and kaws.lock has the answer.
+    #[serde(default)]
+    pub lookups: BTreeMap<String, LookupForm>,
     /// Secrets it uses, by name.
     #[serde(default)]
     pub secrets: BTreeMap<String, SecretForm>,

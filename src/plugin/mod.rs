@@ -8,12 +8,14 @@ mod ask;
 mod content;
 pub mod contract;
 mod declared;
+mod lookups;
 mod manifest;
 pub mod program;
 mod settings;
 
 pub use ask::{View, ask, groups, take};
 pub use declared::{Declared, own_parts};
+pub use lookups::{How, LookupForm, Question, answers, questions};
 pub use manifest::{
     Files, Home, Manifest, Maturity, Package, PinForm, Provision, SecretForm, Slot,
 };

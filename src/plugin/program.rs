@@ -273,7 +273,37 @@ pub(super) fn check(manifest: &Manifest, node: &Node, files: &Files) -> Findings
             findings.push(finding.help(format!("declare it:\n\n    secrets:\n      {name}: {{description: …}}")));
         }
     }
+    for (key, i, text, help) in unreachable(&manifest.capabilities) {
+        let at = node.at(&["capabilities", key, &i.to_string()]).unwrap_or(node);
+        findings.push(Finding::fatal("plugin/value", text).at(&at.origin).help(help));
+    }
     findings
+}
+
+/// Returns the capabilities that nobody can grant: where each stands, what is wrong, and what to write.
+fn unreachable(asked: &Capabilities) -> Vec<(&'static str, usize, String, &'static str)> {
+    let mut all = Vec::new();
+    for (i, address) in asked.network.iter().enumerate().filter(|(_, a)| port(a).is_none()) {
+        let text = format!("`{address}` names no port");
+        all.push(("network", i, text, "write https://api.example.com, or host:port"));
+    }
+    let inside = |path: &str| path.split('/').all(|s| !s.is_empty() && s != "." && s != "..");
+    for (i, path) in asked.files.iter().enumerate().filter(|(_, p)| !inside(p)) {
+        let text = format!("`{path}` lies outside the cluster's folder");
+        all.push(("files", i, text, "paths are those beside cluster.yaml"));
+    }
+    let named = |name: &str| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    };
+    let ours = |name: &str| {
+        ["KAWS_", "LD_", "DYLD_"].iter().any(|p| name.starts_with(p))
+            || ["HOME", "LANG", "PATH", "TMPDIR", "TZ"].contains(&name)
+    };
+    for (i, name) in asked.env.iter().enumerate().filter(|(_, n)| !named(n) || ours(n)) {
+        let text = format!("`{name}` is no variable that a program can be given");
+        all.push(("env", i, text, "KAWS_*, LD_*, PATH, HOME, LANG, TMPDIR and TZ are kaws's to set"));
+    }
+    all
 }
 
 fn check_exec(

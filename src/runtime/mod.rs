@@ -29,7 +29,7 @@ use crate::origin::Origin;
 use crate::plugin::contract::Response;
 use crate::plugin::program::{Command, Exec, of_stage, platform};
 use crate::plugin::{
-    Artifacts, Context, Contribution, Package, Plugin, Rendering, ask, own_parts, take,
+    Artifacts, Context, Contribution, Package, Plugin, Rendering, answers, ask, own_parts, take,
 };
 use folder::Folder;
 
@@ -44,6 +44,8 @@ pub struct Host {
     pub home: Option<PathBuf>,
     /// Where answers are kept; nowhere without it.
     pub cache: Option<PathBuf>,
+    /// The user's environment, of which programs see what was granted.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// Runs programs.
@@ -91,6 +93,32 @@ impl Runtime {
         let Some(record) = &self.record else { return Vec::new() };
         let all = record.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter(|call| call.plugin == plugin).cloned().collect()
+    }
+
+    /// Asks a program what it looks up, with the rights that were granted.
+    ///
+    /// # Errors
+    /// As [`Runtime::run`]; and an answer without a value.
+    pub fn look_up(
+        &self,
+        package: &Package,
+        exec: &Exec,
+        request: &[u8],
+        rights: Rights,
+    ) -> Result<Value, Box<Failure>> {
+        let command = exec.command(&platform()).map_err(|why| Box::new(Failure::Missing(why)))?;
+        let told: Value = serde_json::from_slice(request).unwrap_or_default();
+        let cluster = told.get("cluster").unwrap_or(&Value::Null);
+        let mut environment = environment(cluster, package.name.as_str(), "");
+        environment.remove("KAWS_STAGE");
+        let granted = package.manifest.capabilities.env.iter();
+        let seen = |name: &String| Some((name.clone(), self.host.environment.get(name)?.clone()));
+        environment.extend(granted.filter_map(seen));
+        let ran = self.run(&Call { package, command, input: request, environment, rights })?;
+        ran.response()?.value.ok_or_else(|| {
+            let (what, begins) = ("it has no `value`".to_owned(), String::new());
+            Box::new(Failure::Answer { what, begins, says: Vec::new() })
+        })
     }
 
     /// Asks the program of a stage what stands in a file: a request that was kept.
@@ -187,7 +215,11 @@ impl Program {
         model: &Model,
         made: &Artifacts,
     ) -> Outcome<Rendering> {
-        match self.answer(cx, stage, model, made) {
+        let lookups = answers(cx);
+        if lookups.findings.any_fatal() {
+            return Outcome { value: Rendering::default(), findings: lookups.findings };
+        }
+        match self.answer(cx, stage, lookups.value, (model, made)) {
             Ok((response, notes)) => {
                 let mut outcome = take(response, stage, cx, model, &self.origin);
                 outcome.findings.extend(notes);
@@ -210,12 +242,13 @@ impl Program {
         &self,
         cx: &Context<'_>,
         stage: &'static str,
-        model: &Model,
-        made: &Artifacts,
+        lookups: BTreeMap<String, Value>,
+        (model, made): (&Model, &Artifacts),
     ) -> Result<(Response, Findings), Box<Failure>> {
         let runtime = self.runtime.as_ref().ok_or_else(|| Box::new(Failure::NoRuntime))?;
         let package = &cx.me.package;
         let mut request = ask(cx, stage);
+        request.lookups = lookups;
         let told = [
             Some(cx.view.model(model, cx)),
             Some(cx.view.plugins(cx)),

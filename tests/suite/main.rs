@@ -23,6 +23,7 @@ mod guards;
 mod laws;
 mod layers;
 mod lockstep;
+mod lookups;
 mod merge_laws;
 mod misbehaving;
 mod plan_edits;

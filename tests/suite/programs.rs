@@ -87,6 +87,7 @@ fn an_answer_that_is_known_is_not_asked_for_again() {
             path: vec!["/usr/bin".into(), "/bin".into()],
             home: None,
             cache: Some(cache.path().to_owned()),
+            environment: std::collections::BTreeMap::new(),
         }));
         render(&options).unwrap()
     };

@@ -109,6 +109,7 @@ pub fn programs(home: Option<&Path>) -> Arc<Runtime> {
         path: std::env::split_paths(&path).collect(),
         home: home.map(Path::to_owned),
         cache: None,
+        environment: std::collections::BTreeMap::new(),
     })
 }
 

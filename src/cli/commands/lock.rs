@@ -1,5 +1,7 @@
 //! `kaws lock`.
 
+mod lookups;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -30,10 +32,13 @@ pub(super) fn run(common: &Common, arguments: &LockArguments) -> Exit {
 
 async fn lock(common: &Common, arguments: &LockArguments) -> Result<Exit, Exit> {
     let file = only_file(common)?;
+    let path = file.parent().unwrap_or(Path::new("")).join("kaws.lock");
+    // Programs cannot be asked before what they look up is known, and that not before it is granted.
+    let asked = lookups::ask(common, arguments, &path).await?;
     let run = rendered(common)?;
     let needs = collect_pins(&run.setup, &run.rendered.model);
-    unknown(&arguments.update, &needs)?;
     let config = &run.setup.config;
+    unknown(&arguments.update, &needs, &asked)?;
     let cloud =
         connect(&arguments.cloud, config, file, BTreeMap::new()).await.map_err(|e| fail(&e))?;
     let old = run.setup.lock.file();
@@ -60,9 +65,9 @@ async fn lock(common: &Common, arguments: &LockArguments) -> Result<Exit, Exit> 
             Err(error) => findings.push(unresolved(need, &error)),
         }
     }
-    let path = file.parent().unwrap_or(Path::new("")).join("kaws.lock");
-    let locked =
-        LockFile { kaws: env!("CARGO_PKG_VERSION").to_owned(), pins, plugins: plugins(&run) };
+    let lookups = old.lookups.clone();
+    let kaws = env!("CARGO_PKG_VERSION").to_owned();
+    let locked = LockFile { kaws, pins, lookups, plugins: plugins(&run) };
     write(&path, &locked)?;
     tell(common, &path, &changed, &locked, &findings);
     Ok(if findings.is_empty() { Exit::Done } else { Exit::Findings })
@@ -75,8 +80,9 @@ fn wanted(need: &PinNeed, run: &Run, arguments: &LockArguments, local: bool) -> 
     pin.is_none() || arguments.update.contains(&need.name) || (made_up && !local)
 }
 
-fn unknown(update: &[String], needs: &[PinNeed]) -> Result<(), Exit> {
-    let names: BTreeSet<&str> = needs.iter().map(|n| n.name.as_str()).collect();
+fn unknown(update: &[String], needs: &[PinNeed], lookups: &[String]) -> Result<(), Exit> {
+    let names = needs.iter().map(|n| n.name.as_str()).chain(lookups.iter().map(String::as_str));
+    let names: BTreeSet<&str> = names.collect();
     let Some(name) = update.iter().find(|n| !names.contains(n.as_str())) else { return Ok(()) };
     say_error(&format!("this cluster fetches nothing called {name}"));
     if let Some(near) = crate::name::did_you_mean(name, names.iter().copied()) {
@@ -104,11 +110,13 @@ fn plugins(run: &Run) -> BTreeMap<String, LockedPlugin> {
         if source.starts_with("builtin:") {
             continue;
         }
+        let rights = instance.package.manifest.capabilities.rights();
         let accepted = source.starts_with("contrib:").then(|| "contrib".to_owned());
         let locked = LockedPlugin {
             version: record.version.clone(),
             sha256: record.sha256.clone(),
             accepted,
+            granted: run.setup.lock.granted(instance.name.as_str(), &rights),
         };
         all.insert(instance.name.to_string(), locked);
     }

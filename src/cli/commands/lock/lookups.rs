@@ -1,0 +1,159 @@
+//! What comes before anything is rendered: the rights that programs ask for, and what they look up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::write;
+use crate::cli::arguments::LockArguments;
+use crate::cli::commands::{Exit, asked, only_file, options, tell, unreadable};
+use crate::cli::deploying::{connect, fail};
+use crate::cli::report::say;
+use crate::cli::{Common, Output};
+use crate::finding::{Finding, Findings};
+use crate::load;
+use crate::lock::{Answered, LockFile, LockedPlugin};
+use crate::pipeline::{Setup, lookups};
+use crate::plugin::{How, Instance, Question};
+use crate::port::Cloud;
+use crate::runtime::Rights;
+use crate::web::Http;
+
+/// Grants and asks what is open, and writes kaws.lock if anything has changed; returns the names of all lookups.
+pub(super) async fn ask(
+    common: &Common,
+    arguments: &LockArguments,
+    path: &Path,
+) -> Result<Vec<String>, Exit> {
+    let file = only_file(common)?;
+    let outcome = load::load(&options(common, file), &crate::builtin::natives())
+        .map_err(|error| unreadable(&error))?;
+    let Some(setup) = outcome.value else {
+        tell(common, &outcome.findings);
+        return Err(Exit::Findings);
+    };
+    let mut findings = Findings::new();
+    let questions = lookups(&setup).collect(&mut findings);
+    stop(common, &mut findings)?;
+    let old = setup.lock.file();
+    let mut new = LockFile { kaws: env!("CARGO_PKG_VERSION").to_owned(), ..old.clone() };
+    for instance in &setup.plugins {
+        grant(common, arguments, instance, &setup, &mut new, &mut findings);
+    }
+    stop(common, &mut findings)?;
+    let open: Vec<&Question> =
+        questions.iter().filter(|q| is_open(q, &setup, arguments)).collect();
+    let names: BTreeSet<&String> = questions.iter().map(|q| &q.name).collect();
+    new.lookups.retain(|name, _| names.contains(name));
+    if !open.is_empty() {
+        let cloud = connect(&arguments.cloud, &setup.config, file, BTreeMap::new());
+        let cloud = cloud.await.map_err(|error| fail(&error))?;
+        for question in open {
+            match answer(common, &setup, question, path, &*cloud).await {
+                Ok(answered) => {
+                    if common.output == Output::Text {
+                        say(&format!("  {}\n    {}\n    from {}", question.name, answered.value, answered.from));
+                    }
+                    new.lookups.insert(question.name.clone(), answered);
+                }
+                Err(finding) => findings.push(*finding),
+            }
+        }
+    }
+    let (before, after) = (crate::value::text_of(&value(old)), crate::value::text_of(&value(&new)));
+    if before != after && (setup.lock.exists || !new.lookups.is_empty() || !new.plugins.is_empty()) {
+        write(path, &new)?;
+    }
+    stop(common, &mut findings)?;
+    Ok(questions.into_iter().map(|question| question.name).collect())
+}
+
+fn value(file: &LockFile) -> serde_json::Value {
+    serde_json::to_value(file).expect("it has text keys")
+}
+
+fn stop(common: &Common, findings: &mut Findings) -> Result<(), Exit> {
+    if findings.any_fatal() {
+        tell(common, findings);
+        return Err(Exit::Findings);
+    }
+    Ok(())
+}
+
+fn is_open(question: &Question, setup: &Setup, arguments: &LockArguments) -> bool {
+    setup.lock.answer(&question.name, &question.from).is_none()
+        || arguments.update.contains(&question.name)
+}
+
+/// Grants what a plugin asks for: named on the command line, or agreed to on the terminal.
+fn grant(
+    common: &Common,
+    arguments: &LockArguments,
+    instance: &Instance,
+    setup: &Setup,
+    new: &mut LockFile,
+    findings: &mut Findings,
+) {
+    let (name, manifest) = (instance.name.as_str(), &instance.package.manifest);
+    let rights = manifest.capabilities.rights();
+    let missing = setup.lock.not_granted(name, &rights);
+    if missing.is_empty() {
+        return;
+    }
+    let list: String = missing.iter().map(|right| format!("\n  {right}")).collect();
+    let named = arguments.grant.iter().any(|grant| grant == name);
+    if !named {
+        if common.output == Output::Text {
+            say(&format!("{name} {} asks for:{list}", manifest.version));
+        }
+        let otherwise = format!("kaws lock --grant {name}");
+        if asked("Grant it?", &otherwise).is_err() {
+            let at = instance.package.node.get("capabilities").unwrap_or(&instance.package.node);
+            let text = format!("{name} asks for rights that nobody granted: {}", missing.join(", "));
+            let finding = Finding::fatal("lock/not-granted", text).at(at.key_origin());
+            return findings.push(finding.help(format!("if it should have them: {otherwise}")));
+        }
+    }
+    let locked = LockedPlugin {
+        version: manifest.version.clone(),
+        sha256: instance.package.hash().to_owned(),
+        accepted: None,
+        granted: Vec::new(),
+    };
+    new.plugins.entry(name.to_owned()).or_insert(locked).granted = rights;
+}
+
+async fn answer(
+    common: &Common,
+    setup: &Setup,
+    question: &Question,
+    path: &Path,
+    cloud: &dyn Cloud,
+) -> Result<Answered, Box<Finding>> {
+    let value = match &question.how {
+        How::Exec(exec, request) => {
+            let instance = setup.plugins.iter().find(|instance| {
+                question.name.split('/').next() == Some(instance.name.as_str())
+            });
+            let (Some(runtime), Some(instance)) = (&common.programs, instance) else {
+                let text = format!("{} cannot be asked: nothing here runs programs", question.name);
+                return Err(Box::new(Finding::fatal("lock/failed", text).at(&question.origin)));
+            };
+            let capabilities = &instance.package.manifest.capabilities;
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let beside = |file: &String| std::path::absolute(folder.join(file)).ok();
+            let rights = Rights {
+                ports: capabilities.ports().unwrap_or_default(),
+                reads: capabilities.files.iter().filter_map(beside).collect(),
+                ..Rights::none()
+            };
+            runtime.look_up(&instance.package, exec, request, rights).map_err(|failure| {
+                Box::new(failure.finding(&instance.package, &format!("the lookup {}", question.name)).at(&question.origin))
+            })?
+        }
+        how => crate::resolve::look_up(how, cloud, &Http::default()).await.map_err(|error| {
+            let text = format!("{} was not answered", question.name);
+            Box::new(Finding::fatal("lock/failed", text).at(&question.origin).note(error.to_string()))
+        })?,
+    };
+    Ok(Answered { value, from: question.from.clone() })
+}
