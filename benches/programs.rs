@@ -1,7 +1,14 @@
 //! What it costs that a plugin is a program: against a bare start of the same program, side by side in one run; a rank of
 //! a hundred; and a hundred whose answers are known.
 //!
-//! `cargo bench --bench programs`. The supervisor is the `kaws` of the same build.
+//! `cargo bench --bench programs`. The supervisor is the `kaws-exec` of the same build.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "it measures, and ends where anything is wrong"
+)]
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,7 +29,8 @@ network: {zones: [eu-west-1a, eu-west-1b, eu-west-1c]}
 nodePools: {general: {instanceTypes: [m7i.large]}}
 ";
 /// Answers at once.
-const QUICK: &str = "#!/bin/sh\nread -r line\necho '{\"contribution\": {\"values\": {\"NAME\": {\"x\": 1}}}}'\n";
+const QUICK: &str =
+    "#!/bin/sh\nread -r line\necho '{\"contribution\": {\"values\": {\"NAME\": {\"x\": 1}}}}'\n";
 /// Works for a while first.
 const WORKS: &str = "#!/bin/sh\nread -r line\ni=0\nwhile [ $i -lt 20000 ]; do i=$((i+1)); done\necho '{\"contribution\": {\"values\": {\"NAME\": {\"x\": 1}}}}'\n";
 
@@ -49,7 +57,7 @@ fn cluster(dir: &Path, plugins: usize, script: &str) -> PathBuf {
 fn runtime(cache: Option<&Path>) -> Arc<Runtime> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     Runtime::new(Host {
-        supervisor: env!("CARGO_BIN_EXE_kaws").into(),
+        supervisor: env!("CARGO_BIN_EXE_kaws-exec").into(),
         path: std::env::split_paths(&path).collect(),
         home: None,
         cache: cache.map(Path::to_owned),
@@ -94,11 +102,8 @@ fn one_call() {
     let program = folder.join("bin/x");
     Command::new("chmod").arg("755").arg(&program).status().unwrap();
     let bare = || {
-        let mut child = Command::new(&program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let _ = child.stdin.take().unwrap().write_all(&request);
         let mut said = String::new();
         child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
@@ -136,7 +141,10 @@ fn cached() {
         none.push(initialise(&without, &runtime));
     }
     let (known, none) = (median(known), median(none));
-    println!("100 known      {known:.2} ms, none {none:.2} ms: {:.3} ms each", (known - none) / 100.0);
+    println!(
+        "100 known      {known:.2} ms, none {none:.2} ms: {:.3} ms each",
+        (known - none) / 100.0
+    );
 }
 
 fn main() {

@@ -22,13 +22,18 @@ pub async fn look_up(how: &How, cloud: &dyn Cloud, web: &dyn Web) -> Answer<Valu
             value.map(Value::String).map_or_else(|| refused("GetParameter", none()), Ok)
         }
         How::Http(url, pointer) => {
-            let Some(said) = text(url, web).await? else { return refused(url, "there is no such document") };
+            let Some(said) = text(url, web).await? else {
+                return refused(url, "there is no such document");
+            };
             let document: Value = match serde_json::from_str(&said) {
                 Ok(document) => document,
                 Err(error) => return refused(url, format!("it is no JSON: {error}")),
             };
             let part = pointer.as_ref().map_or(Some(&document), |p| document.pointer(p)).cloned();
-            part.map_or_else(|| refused(url, format!("it has no {}", pointer.as_deref().unwrap_or_default())), Ok)
+            part.map_or_else(
+                || refused(url, format!("it has no {}", pointer.as_deref().unwrap_or_default())),
+                Ok,
+            )
         }
         How::Exec(..) => refused("exec", "programs are asked by who runs programs"),
     }

@@ -15,7 +15,7 @@ import (
 	kaws "github.com/kaws/kaws/sdk/go"
 )
 
-// What follows the name of a program in the environment is a test's plugin: this binary, run once more as kaws runs it.
+// The environment variable that names a test's plugin: this binary is it, run once more as kaws runs a program.
 const which = "KAWS_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -219,6 +219,15 @@ func TestARequestIsReadWhole(t *testing.T) {
 	untold := 7
 	expect(t, asked.Model.Decode(&untold), error(nil))
 	expect(t, untold, 7)
+}
+
+func TestSecretsAreNotShown(t *testing.T) {
+	asked, err := kaws.ReadRequest([]byte(request(`,"secrets":{"token":"hunter2"}`)))
+	expect(t, err, error(nil))
+	expect(t, asked.Secrets["token"], "hunter2")
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		expect(t, strings.Contains(fmt.Sprintf(verb, *asked), "hunter2"), false)
+	}
 }
 
 func TestMapsMergeAndOfAnythingElseTheLastCounts(t *testing.T) {

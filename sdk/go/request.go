@@ -24,7 +24,7 @@ type Request struct {
 	Artifacts map[string]Made     `json:"artifacts"`
 	Lookups   map[string]Document `json:"lookups"`
 	Facts     Document            `json:"facts"`
-	Secrets   map[string]string   `json:"secrets"`
+	Secrets   Secrets             `json:"secrets"`
 }
 
 // A Plugin is a plugin as a cluster uses it.
@@ -52,6 +52,14 @@ type Group struct {
 type Made struct {
 	SHA256 string `json:"sha256"`
 	Mode   string `json:"mode"`
+}
+
+// Secrets are the values of secrets, by name. They are for the program alone: none is shown where a request is printed.
+type Secrets map[string]string
+
+// Format writes how many there are.
+func (s Secrets) Format(to fmt.State, _ rune) {
+	fmt.Fprintf(to, "%d secrets", len(s))
 }
 
 // A Document is a part of a request whose form is its author's: settings, cluster.yaml, the model.

@@ -458,6 +458,17 @@ pub(super) enum PluginCommand {
         #[arg(value_enum)]
         what: ContractPart,
     },
+    /// Write a plugin to start from, with its cases.
+    #[command(
+        after_help = "Examples:\n  kaws plugin new plugins/acme-motd\n  kaws plugin new plugins/acme-motd --runtime python && kaws plugin test plugins/acme-motd"
+    )]
+    New {
+        /// Its folder; the folder's name is the plugin's.
+        dir: PathBuf,
+        /// What it is written in.
+        #[arg(long, value_enum, default_value_t = Language::Declared, value_name = "LANGUAGE")]
+        runtime: Language,
+    },
     /// Look for what is allowed in a plugin's folder, and will be a trouble to somebody.
     #[command(after_help = "Example:\n  kaws plugin lint plugins/acme-agent")]
     Lint {
@@ -486,9 +497,9 @@ pub(super) struct RunArguments {
     /// Ask what stands in this file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["case", "stage", "ask"])]
     pub(super) request: Option<PathBuf>,
-    /// The stage.
-    #[arg(long, value_name = "STAGE", default_value = "initialise", value_parser = ["initialise", "render"])]
-    pub(super) stage: String,
+    /// The stage; by default the first that it has a program for.
+    #[arg(long, value_name = "STAGE", value_parser = ["initialise", "render"])]
+    pub(super) stage: Option<String>,
     /// Print what it is asked, and do not run it.
     #[arg(long)]
     pub(super) ask: bool,
@@ -525,4 +536,19 @@ pub(super) enum ContractPart {
     Response,
     /// A case of `kaws plugin test`.
     Case,
+}
+
+/// What a plugin is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Language {
+    /// YAML and templates.
+    Declared,
+    /// bash and jq.
+    Bash,
+    /// Python, without anything to install.
+    Python,
+    /// Go, without anything to download.
+    Go,
+    /// Rust.
+    Rust,
 }

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use arguments::{
-    Arguments, Command, Common, DestroyArguments, EtcdCommand, LockArguments, Output, PkiCommand, PlanArguments,
-    PluginCommand, RollArguments, SecretCommand, UpArguments, ValidateArguments,
+    Arguments, Command, Common, DestroyArguments, EtcdCommand, LockArguments, Output, PkiCommand,
+    PlanArguments, PluginCommand, RollArguments, SecretCommand, UpArguments, ValidateArguments,
 };
 
 /// Runs the command, and returns its exit code.

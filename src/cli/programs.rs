@@ -17,8 +17,11 @@ pub(super) fn runtime() -> Option<Arc<Runtime>> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let cache = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let own = std::env::current_exe().ok()?;
+    // Where it is installed beside kaws it starts in a quarter of the time.
+    let small = own.with_file_name("kaws-exec");
     let host = Host {
-        supervisor: std::env::current_exe().ok()?,
+        supervisor: if small.is_file() { small } else { own },
         path: std::env::split_paths(&path).collect(),
         cache: cache.or_else(|| Some(home.as_ref()?.join(".cache"))).map(|dir| dir.join("kaws")),
         home,

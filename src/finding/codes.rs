@@ -267,10 +267,7 @@ pub const CODES: &[Code] = &[
         "exec/leak",
         "What a plugin's program said holds the value of a secret that it was told, as it is or encoded. Nothing of it is used.",
     ),
-    code(
-        "exec/left",
-        "A plugin's program ended and left processes running. kaws ended them.",
-    ),
+    code("exec/left", "A plugin's program ended and left processes running. kaws ended them."),
     code(
         "exec/limit",
         "A plugin's program took too long, said too much, or had too many processes. The limits stand in its manifest.",
@@ -341,7 +338,10 @@ pub const CODES: &[Code] = &[
     code("lint/readme", "A plugin without README.md: its users have to read its manifest."),
     code("lint/undocumented", "A setting without a description, which editors would show."),
     code("lint/unused-file", "A file in a plugin's folder that nothing names."),
-    code("lint/wide", "A plugin may write in a whole part of the model, and who installs it has to trust it that far."),
+    code(
+        "lint/wide",
+        "A plugin may write in a whole part of the model, and who installs it has to trust it that far.",
+    ),
     code(
         "lock/failed",
         "Whoever publishes something did not say which exact one its name and version stand for.",

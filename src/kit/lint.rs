@@ -44,7 +44,8 @@ fn folder(package: &Package) -> Vec<Finding> {
         let help = "write cases/NAME/case.yaml: kaws plugin test runs it";
         all.push(warning("lint/cases", format!("{} has no cases", package.name), name, help));
     }
-    let is_program = ["initialise", "render"].iter().any(|s| of_stage(&package.manifest, s).is_some());
+    let is_program =
+        ["initialise", "render"].iter().any(|s| of_stage(&package.manifest, s).is_some());
     if is_program {
         return all;
     }
@@ -66,13 +67,19 @@ fn manifest(package: &Package) -> Vec<Finding> {
         && !package.manifest.description.trim_end().ends_with(['.', '?', '!'])
     {
         let help = "describe it in a sentence: kaws plugin list and info show it";
-        all.push(warning("lint/description", "the description is no sentence".to_owned(), node, help));
+        all.push(warning(
+            "lint/description",
+            "the description is no sentence".to_owned(),
+            node,
+            help,
+        ));
     }
     for (i, path) in package.writes.iter().flatten().enumerate() {
         if path.0.len() == 1 && path.0[0] != "values" {
             let at = package.node.at(&["writes", &i.to_string()]).unwrap_or(&package.node);
             let text = format!("{} may write everywhere in {path}", package.name);
-            let help = "name the part it needs, as machines.nodes.files: who installs it reads that";
+            let help =
+                "name the part it needs, as machines.nodes.files: who installs it reads that";
             all.push(warning("lint/wide", text, at, help));
         }
     }
@@ -115,13 +122,23 @@ fn programs(package: &Package, exec: &Exec, at: &Node) -> Vec<Finding> {
                 continue;
             }
             ("has line ends of Windows, and its interpreter is not found", "save it with \\n alone")
-        } else if [&b"\x7fELF"[..], b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"].iter().any(|m| bytes.starts_with(m)) {
-            if !exec.platforms().is_empty() {
+        } else if [&b"\x7fELF"[..], b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"]
+            .iter()
+            .any(|m| bytes.starts_with(m))
+        {
+            // What its author builds is built for each.
+            if !exec.platforms().is_empty() || !package.manifest.build.is_empty() {
                 continue;
             }
-            ("is for one kind of machine", "name one for each platform: {linux-amd64: …, darwin-arm64: …}")
+            (
+                "is for one kind of machine",
+                "name one for each platform: {linux-amd64: …, darwin-arm64: …}",
+            )
         } else {
-            ("does not say what reads it", "begin it with #!/usr/bin/env and the name of its interpreter")
+            (
+                "does not say what reads it",
+                "begin it with #!/usr/bin/env and the name of its interpreter",
+            )
         };
         all.push(warning("lint/program", format!("{file} {text}"), at, help));
     }

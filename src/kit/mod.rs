@@ -8,11 +8,13 @@ mod cfn_lint;
 mod diff;
 mod expect;
 mod lint;
+mod new;
 mod programs;
 mod report;
 
 pub use expect::Expect;
 pub use lint::lint;
+pub use new::{Language, new};
 pub use report::{Outcome, Report};
 
 use std::collections::BTreeSet;
@@ -88,7 +90,8 @@ pub fn test(test: &Test) -> Result<Report, Error> {
     let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.clone(), source })?;
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if let Err(why) = build::build(&dir) {
-        let case = Outcome { name: "build".to_owned(), summary: "failed".to_owned(), failure: Some(why) };
+        let case =
+            Outcome { name: "build".to_owned(), summary: "failed".to_owned(), failure: Some(why) };
         return Ok(Report { title: name, cases: vec![case], ..Report::default() });
     }
     let found =
@@ -103,7 +106,8 @@ pub fn test(test: &Test) -> Result<Report, Error> {
     let kit = Kit { name: &name, dir: &dir, test, linter };
     let mut coverage = Coverage::of(&package);
     for case in cases(&dir)? {
-        let named = case.file_name().is_some_and(|own| test.only.as_deref().is_some_and(|o| own != o));
+        let named =
+            case.file_name().is_some_and(|own| test.only.as_deref().is_some_and(|o| own != o));
         if !named {
             report.cases.push(kit.case(&case, &mut coverage)?);
         }
@@ -128,7 +132,8 @@ pub fn test(test: &Test) -> Result<Report, Error> {
 /// # Errors
 /// Files that cannot be read. What is wrong with them is a finding.
 pub fn calls(test: &Test, case: &str) -> Result<crate::finding::Outcome<Vec<Recorded>>, Error> {
-    let dir = test.dir.canonicalize().map_err(|source| Error::Io { path: test.dir.clone(), source })?;
+    let dir =
+        test.dir.canonicalize().map_err(|source| Error::Io { path: test.dir.clone(), source })?;
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let kit = Kit { name: &name, dir: &dir, test, linter: cfn_lint::Linter::none() };
     let folder = dir.join("cases").join(case);
@@ -160,7 +165,9 @@ impl Coverage {
             settings: settings.into_iter().flatten().map(|(key, _)| key.clone()).collect(),
             writes: package.writes.clone().unwrap_or_default(),
             reads: manifest.reads.iter().flatten().cloned().collect(),
-            has_program: [&manifest.initialise, &manifest.render].iter().any(|s| s.contains_key("exec")),
+            has_program: [&manifest.initialise, &manifest.render]
+                .iter()
+                .any(|s| s.contains_key("exec")),
         }
     }
 }

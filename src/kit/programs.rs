@@ -25,7 +25,8 @@ pub(super) fn differ(calls: &[Recorded], runtime: Option<&Arc<Runtime>>) -> Opti
         let changed = answers(call, runtime, &call.request, elsewhere);
         let said = |text: &str, changed: String| format!("{}: {text}\n\n{changed}", call.stage);
         if let Some(changed) = changed {
-            let text = "it answers otherwise with another home, time zone and language, or each time";
+            let text =
+                "it answers otherwise with another home, time zone and language, or each time";
             return Some(said(text, changed));
         }
         let seen = with_own_answer(call)?;
@@ -82,9 +83,8 @@ pub(super) fn unread(
         let Ok(path) = Path::parse(read) else { return true };
         !calls.iter().any(|call| {
             let without = without(call, &path);
-            without.is_some_and(|request| {
-                answers(call, runtime, &request, BTreeMap::new()).is_some()
-            })
+            without
+                .is_some_and(|request| answers(call, runtime, &request, BTreeMap::new()).is_some())
         })
     });
 }

@@ -90,7 +90,11 @@ impl Report {
             self.cases.len()
         );
         for case in &self.cases {
-            let head = format!("  <testcase classname=\"{}\" name=\"{}\"", xml(&self.title), xml(&case.name));
+            let head = format!(
+                "  <testcase classname=\"{}\" name=\"{}\"",
+                xml(&self.title),
+                xml(&case.name)
+            );
             let _ = match &case.failure {
                 None => writeln!(out, "{head}/>"),
                 Some(why) => writeln!(

@@ -173,7 +173,11 @@ fn on_disk(folder: &Path) -> Result<Result<Files, Box<Finding>>, Error> {
         for entry in entries {
             let path = entry.map_err(|e| Error::new(&dir, e))?.path();
             let name = path.strip_prefix(folder).map(shown).unwrap_or_default();
-            if name.starts_with('.') || name == "plugin.yaml" {
+            // What editors, git, cargo and Python leave lying about is no part of a plugin.
+            let own = path.file_name().is_some_and(|own| {
+                own.as_encoded_bytes().starts_with(b".") || own == "__pycache__"
+            });
+            if own || name == "plugin.yaml" {
                 continue;
             }
             let real = path.canonicalize().map_err(|e| Error::new(&path, e))?;

@@ -438,8 +438,12 @@ fn not_granted(instance: &Instance, lock: &Lock) -> Option<Finding> {
     let manifest = &instance.package.manifest;
     let missing = lock.not_granted(instance.name.as_str(), &manifest.capabilities.rights());
     let at = instance.package.node.get("capabilities").unwrap_or(&instance.package.node);
-    let text = format!("{} asks for rights that nobody granted: {}", instance.name, missing.join(", "));
+    let text =
+        format!("{} asks for rights that nobody granted: {}", instance.name, missing.join(", "));
     let finding = Finding::warning("lock/not-granted", text).at(at.key_origin());
-    let help = format!("kaws lock asks you, and keeps it in kaws.lock; or: kaws lock --grant {}", instance.name);
+    let help = format!(
+        "kaws lock asks you, and keeps it in kaws.lock; or: kaws lock --grant {}",
+        instance.name
+    );
     (!missing.is_empty()).then(|| finding.help(help).about(format!("plugins.{}", instance.name)))
 }

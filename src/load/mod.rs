@@ -39,6 +39,8 @@ pub struct Options {
     pub under_test: Option<PathBuf>,
     /// What runs plugins that are programs; without it they are fatal findings.
     pub runtime: Option<Arc<Runtime>>,
+    /// Native code beside kaws's own: of a program that has kaws as a library, and plugins of its own.
+    pub natives: Natives,
 }
 
 impl Options {
@@ -52,6 +54,7 @@ impl Options {
             example: None,
             under_test: None,
             runtime: None,
+            natives: Natives::new(),
         }
     }
 }
@@ -91,6 +94,9 @@ pub fn load_with(
     let facts = cluster::facts(&config, &node);
     let groups = crate::config::groups(&config);
     let engine = Engine::new(embedded::partials());
+    let mut all = natives.clone();
+    all.extend(options.natives.clone());
+    let natives = &all;
     let cx = instances::Cx {
         config: &config,
         node: &node,

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{Setup, ordered};
 use crate::finding::{Finding, Findings, Outcome};
 use crate::model::{Claim, Decisions, Model, Patch, Split, Stage, claim_at, split};
-use crate::order::Step;
 use crate::name::Name;
+use crate::order::Step;
 use crate::plugin::{Artifacts, Context, Contribution, Instance, Rendering, View};
 use crate::value::{Node, Path};
 

@@ -210,7 +210,8 @@ pub fn take(
             match bytes(file) {
                 Ok(bytes) => {
                     let plugin = cx.me.name.clone();
-                    out.artifacts.insert(path, Artifact { bytes: bytes.into(), plugin, mode: 0o644 });
+                    out.artifacts
+                        .insert(path, Artifact { bytes: bytes.into(), plugin, mode: 0o644 });
                 }
                 Err(text) => findings.push(unusable(cx, origin, &format!("`{path}`: {text}"))),
             }
@@ -228,7 +229,7 @@ fn unusable(cx: &Context<'_>, origin: &Origin, text: &str) -> Finding {
 fn bytes(content: Content) -> Result<Vec<u8>, String> {
     use base64::Engine as _;
     match content {
-        Content::Text(text) => Ok(text.into_bytes()),
+        Content::Text(text) | Content::Content { content: text } => Ok(text.into_bytes()),
         Content::Bytes { base64 } => base64::engine::general_purpose::STANDARD
             .decode(base64)
             .map_err(|error| format!("no Base64: {error}")),
@@ -243,7 +244,8 @@ fn has_words(tree: &Node, cx: &Context<'_>, findings: &mut Findings) -> bool {
         found.extend(["$when", "$each"].into_iter().filter(|word| map.contains_key(*word)));
     });
     for word in &found {
-        let text = format!("`{word}` is for plugin.yaml: a program leaves out, or repeats, by itself");
+        let text =
+            format!("`{word}` is for plugin.yaml: a program leaves out, or repeats, by itself");
         findings.push(unusable(cx, &tree.origin, &text));
     }
     !found.is_empty()

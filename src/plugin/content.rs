@@ -116,4 +116,3 @@ pub(super) fn missing_file(package: &Package, path: &str, at: &Node) -> Finding 
         )),
     }
 }
-

@@ -34,7 +34,7 @@ pub struct Request<'a> {
     /// The event, as after-deploy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<&'a str>,
-    /// The name of the lookup, step or check that is run.
+    /// The name of the lookup, where it is about no stage and no event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
     /// The plugin itself, as this cluster uses it.
@@ -46,25 +46,28 @@ pub struct Request<'a> {
     #[schemars(with = "BTreeMap<String, Map<String, Value>>")]
     pub groups: BTreeMap<String, Value>,
     /// What all plugins of earlier ranks contributed, merged: all of it, or what the manifest's `reads` names.
-    #[schemars(with = "Map<String, Value>")]
+    #[schemars(with = "Option<Map<String, Value>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<&'a RawValue>,
     /// The plugins that are on, by name: version, settings, nodes; all, or those that `reads` names.
-    #[schemars(with = "BTreeMap<String, Asked>")]
+    #[schemars(with = "Option<BTreeMap<String, Asked>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugins: Option<&'a RawValue>,
     /// The files that earlier ranks made, by path, with sha256 and mode; in render, and where `reads` is there only if it
     /// names `artifacts`.
-    #[schemars(with = "BTreeMap<String, Seen>")]
+    #[schemars(with = "Option<BTreeMap<String, Seen>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<&'a RawValue>,
     /// What the manifest's lookups were answered, by name: from kaws.lock.
+    #[schemars(with = "Option<BTreeMap<String, Value>>")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lookups: BTreeMap<String, Value>,
     /// What deploying learned: outputs of stacks and endpoints; in deploy, validate and events.
+    #[schemars(with = "Option<Map<String, Value>>")]
     #[serde(skip_serializing_if = "Value::is_null")]
     pub facts: Value,
     /// The values of the secrets that were granted, by name; in deploy, validate and events.
+    #[schemars(with = "Option<BTreeMap<String, String>>")]
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, String>,
 }
@@ -83,7 +86,7 @@ pub struct Asked {
     pub settings: Value,
     /// Settings of pools that have their own.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(with = "BTreeMap<String, Map<String, Value>>")]
+    #[schemars(with = "Option<BTreeMap<String, Map<String, Value>>>")]
     pub pool_settings: BTreeMap<String, Value>,
     /// The keys of the groups it is on.
     pub nodes: Vec<String>,
@@ -119,18 +122,42 @@ pub struct Response {
     pub value: Option<Value>,
 }
 
-/// A file's bytes.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(title = "a content")]
+/// A file's bytes: a text, `{content: …}`, or `{base64: …}` where they are no text.
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[schemars(title = "a content", untagged)]
 pub enum Content {
     /// Text.
     Text(String),
+    /// Text, as plugin.yaml spells it.
+    Content {
+        /// The text.
+        content: String,
+    },
     /// Bytes in Base64.
     Bytes {
         /// The bytes.
         base64: String,
     },
+}
+
+/// By hand, as what is wrong should be said.
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wrong = || {
+            D::Error::custom("a file is a text, {content: …}, or {base64: …}, and nothing beside")
+        };
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => Ok(Self::Text(text)),
+            Value::Object(map) if map.len() == 1 => {
+                let text = |key: &str| map.get(key).and_then(Value::as_str).map(str::to_owned);
+                let content = text("content").map(|content| Self::Content { content });
+                content
+                    .or_else(|| text("base64").map(|base64| Self::Bytes { base64 }))
+                    .ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
+    }
 }
 
 /// A finding of a program's.
@@ -197,13 +224,36 @@ impl Response {
         if let Some(version) = value.get("apiVersion").filter(|v| v.as_str() != Some(VERSION)) {
             return no(format!("it is in the version {version}, and this kaws speaks {VERSION}"));
         }
-        let response: Self =
-            serde_json::from_value(value).map_err(|error| NoAnswer(error.to_string()))?;
+        let response: Self = placed(value)?;
         match response.findings.iter().find(|said| Name::new(&said.code).is_none()) {
             Some(said) => no(format!("`{}` is no name for a finding", said.code.escape_debug())),
             None => Ok(response),
         }
     }
+}
+
+/// Reads the parts one by one, so that what is wrong has a place.
+fn placed(mut value: Value) -> Result<Response, NoAnswer> {
+    let at = |place: String| move |error: serde_json::Error| NoAnswer(format!("{place}: {error}"));
+    let mut response = Response::default();
+    if let Some(map) = value.as_object_mut() {
+        if let Some(Value::Object(files)) = map.remove("artifacts") {
+            for (path, file) in files {
+                let file =
+                    serde_json::from_value(file).map_err(at(format!("artifacts[{path:?}]")))?;
+                response.artifacts.insert(path, file);
+            }
+        }
+        if let Some(Value::Array(findings)) = map.remove("findings") {
+            for (i, finding) in findings.into_iter().enumerate() {
+                let said = serde_json::from_value(finding).map_err(at(format!("findings[{i}]")))?;
+                response.findings.push(said);
+            }
+        }
+    }
+    let rest: Response =
+        serde_json::from_value(value).map_err(|error| NoAnswer(error.to_string()))?;
+    Ok(Response { artifacts: response.artifacts, findings: response.findings, ..rest })
 }
 
 /// A JSON value in which no key stands twice.
@@ -287,9 +337,13 @@ mod tests {
         assert!(wrong("hello").contains("line 1 column 1"));
         assert!(wrong("{} {}").contains("trailing characters"));
         assert!(wrong("[]").contains("no map"));
-        assert!(wrong("{\"contribution\": {\"a\": 1, \"a\": 2}}").contains("`a` stands there twice"));
+        assert!(
+            wrong("{\"contribution\": {\"a\": 1, \"a\": 2}}").contains("`a` stands there twice")
+        );
         assert!(wrong("{\"contributions\": {}}").contains("unknown field `contributions`"));
-        assert!(wrong("{\"apiVersion\": \"kaws/v2\", \"new\": 1}").contains("this kaws speaks kaws/v1"));
+        assert!(
+            wrong("{\"apiVersion\": \"kaws/v2\", \"new\": 1}").contains("this kaws speaks kaws/v1")
+        );
         assert!(wrong(&"[".repeat(500)).contains("recursion limit"));
         assert!(Response::read(&[b'{', 0xff, b'}']).unwrap_err().0.contains("from byte 1 on"));
     }
@@ -304,6 +358,9 @@ mod tests {
     fn numbers_keep_their_kind() {
         let text = r#"{"contribution": {"a": 1, "b": 1.5, "c": -3, "d": 18446744073709551615}}"#;
         let answer = Response::read(text.as_bytes()).unwrap();
-        assert_eq!(answer.contribution.unwrap().to_string(), r#"{"a":1,"b":1.5,"c":-3,"d":18446744073709551615}"#);
+        assert_eq!(
+            answer.contribution.unwrap().to_string(),
+            r#"{"a":1,"b":1.5,"c":-3,"d":18446744073709551615}"#
+        );
     }
 }

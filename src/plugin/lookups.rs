@@ -84,7 +84,7 @@ pub fn questions(cx: &Context<'_>) -> Outcome<Vec<Question>> {
         match how {
             Ok(how) => {
                 let name = format!("{}/{name}", cx.me.name);
-                let from = from(&how, package.hash());
+                let from = from(&how, &package.manifest.version);
                 all.push(Question { name, from, how, origin: node.key_origin().clone() });
             }
             Err(finding) => findings.push(finding.by(&cx.me.name)),
@@ -93,13 +93,14 @@ pub fn questions(cx: &Context<'_>) -> Outcome<Vec<Question>> {
     Outcome { value: all, findings }
 }
 
-fn from(how: &How, hash: &str) -> String {
+/// A program of the same version gives the same answer to the same question: other files of its folder count for nothing.
+fn from(how: &How, version: &str) -> String {
     match how {
         How::Http(url, None) => url.clone(),
         How::Http(url, Some(pointer)) => format!("{url}#{pointer}"),
         How::Ssm(path) => format!("ssm:{path}"),
-        How::Exec(_, request) => {
-            let mut all = hash.as_bytes().to_vec();
+        How::Exec(exec, request) => {
+            let mut all = serde_json::to_vec(&(exec, version)).unwrap_or_default();
             all.extend_from_slice(request);
             format!("exec:{}", sha256(&all))
         }
@@ -125,7 +126,11 @@ pub fn answers(cx: &Context<'_>) -> Outcome<BTreeMap<String, Value>> {
             None => {
                 let text = format!("nobody has asked yet what {} looks up as `{own}`", cx.me.name);
                 let finding = Finding::fatal("lock/unanswered", text).at(&question.origin);
-                findings.push(finding.by(&cx.me.name).help("kaws lock asks, and keeps the answer in kaws.lock"));
+                findings.push(
+                    finding
+                        .by(&cx.me.name)
+                        .help("kaws lock asks, and keeps the answer in kaws.lock"),
+                );
             }
         }
     }

@@ -17,12 +17,21 @@ use crate::value::Node;
 #[serde(untagged)]
 #[schemars(title = "a program")]
 pub enum Exec {
+    /// One for all platforms.
+    One(Start),
+    /// One for each platform: linux-amd64, linux-arm64, darwin-amd64, darwin-arm64.
+    Platforms(BTreeMap<String, Start>),
+}
+
+/// What is started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(title = "a start")]
+pub enum Start {
     /// A file.
     File(String),
     /// A program with arguments.
     Words(Vec<String>),
-    /// One for each platform: linux-amd64, linux-arm64, darwin-amd64, darwin-arm64.
-    Platforms(BTreeMap<String, Self>),
 }
 
 /// What a program is started with, on this platform.
@@ -50,15 +59,9 @@ impl Exec {
     /// Why nothing can be.
     pub fn command(&self, platform: &str) -> Result<Command, String> {
         match self {
-            Self::File(word) if word.contains(char::is_whitespace) => {
-                let words: Vec<&str> = word.split_whitespace().collect();
-                Err(format!("`{word}` is one word: write [{}]", words.join(", ")))
-            }
-            Self::File(word) => command(std::slice::from_ref(word)),
-            Self::Words(words) => command(words),
+            Self::One(start) => start.command(),
             Self::Platforms(all) => match all.get(platform) {
-                Some(Self::Platforms(_)) => Err("platforms stand one level deep".to_owned()),
-                Some(one) => one.command(platform),
+                Some(start) => start.command(),
                 None => {
                     let names: Vec<&str> = all.keys().map(String::as_str).collect();
                     Err(format!("it has no program for {platform}, only for {}", names.join(", ")))
@@ -79,12 +82,27 @@ impl Exec {
     /// Returns the files of the plugin's folder that are started, on any platform.
     #[must_use]
     pub fn files(&self) -> Vec<String> {
+        let starts: Vec<&Start> = match self {
+            Self::One(start) => vec![start],
+            Self::Platforms(all) => all.values().collect(),
+        };
+        let own = |start: &Start| match start.command() {
+            Ok(Command { program: Word::Own(file), .. }) => Some(file),
+            _ => None,
+        };
+        starts.into_iter().filter_map(own).collect()
+    }
+}
+
+impl Start {
+    fn command(&self) -> Result<Command, String> {
         match self {
-            Self::Platforms(all) => all.values().flat_map(Self::files).collect(),
-            one => match one.command("") {
-                Ok(Command { program: Word::Own(file), .. }) => vec![file],
-                _ => Vec::new(),
-            },
+            Self::File(word) if word.contains(char::is_whitespace) => {
+                let words: Vec<&str> = word.split_whitespace().collect();
+                Err(format!("`{word}` is one word: write [{}]", words.join(", ")))
+            }
+            Self::File(word) => command(std::slice::from_ref(word)),
+            Self::Words(words) => command(words),
         }
     }
 }
@@ -269,8 +287,12 @@ pub(super) fn check(manifest: &Manifest, node: &Node, files: &Files) -> Findings
         if !manifest.secrets.contains_key(name) {
             let at = node.at(&["capabilities", "secrets", &i.to_string()]);
             let text = format!("{} has no secret `{name}`", manifest.name);
-            let finding = Finding::fatal("plugin/value", text).at(at.map_or(&node.origin, |n| &n.origin));
-            findings.push(finding.help(format!("declare it:\n\n    secrets:\n      {name}: {{description: …}}")));
+            let finding =
+                Finding::fatal("plugin/value", text).at(at.map_or(&node.origin, |n| &n.origin));
+            findings
+                .push(finding.help(format!(
+                    "declare it:\n\n    secrets:\n      {name}: {{description: …}}"
+                )));
         }
     }
     for (key, i, text, help) in unreachable(&manifest.capabilities) {
@@ -301,7 +323,12 @@ fn unreachable(asked: &Capabilities) -> Vec<(&'static str, usize, String, &'stat
     };
     for (i, name) in asked.env.iter().enumerate().filter(|(_, n)| !named(n) || ours(n)) {
         let text = format!("`{name}` is no variable that a program can be given");
-        all.push(("env", i, text, "KAWS_*, LD_*, PATH, HOME, LANG, TMPDIR and TZ are kaws's to set"));
+        all.push((
+            "env",
+            i,
+            text,
+            "KAWS_*, LD_*, PATH, HOME, LANG, TMPDIR and TZ are kaws's to set",
+        ));
     }
     all
 }
@@ -327,7 +354,9 @@ fn check_exec(
     }
     for file in exec.files().iter().filter(|file| !files.contains_key(*file)) {
         let text = format!("{} has no file {file}", manifest.name);
-        findings.push(Finding::fatal("plugin/file", text).at(at).help("build it first, or name another"));
+        findings.push(
+            Finding::fatal("plugin/file", text).at(at).help("build it first, or name another"),
+        );
     }
 }
 

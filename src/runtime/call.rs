@@ -1,6 +1,9 @@
 //! One call: a program is started under its supervisor, told, heard, and gone.
 
-#![expect(clippy::disallowed_methods, reason = "programs are started here, and have files of their own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "programs are started here, and have files of their own"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +17,7 @@ use serde_json::Value;
 
 use super::find::find;
 use super::folder::WRITING;
-use super::supervise::{Order, ORDER, Report, Stopped};
+use super::supervise::{ORDER, Order, Report, Stopped};
 use super::{Failure, Runtime};
 use crate::finding::{Finding, Findings};
 use crate::plugin::Package;
@@ -97,7 +100,8 @@ impl Ran {
     pub(super) fn notes(&self) -> Findings {
         let mut findings = Findings::new();
         if self.left > 0 {
-            let text = format!("the program left {} running, which kaws ended", processes(self.left));
+            let text =
+                format!("the program left {} running, which kaws ended", processes(self.left));
             let finding = Finding::warning("exec/left", text);
             findings.push(finding.help("wait for them before it ends"));
         }
@@ -278,7 +282,8 @@ fn judged(
         return Err(Failure::Start(why.clone()));
     }
     let limit = |what: String, key: &str, value: &str| {
-        let help = format!("if it needs more, its manifest says so:\n\n    limits: {{{key}: {value}}}");
+        let help =
+            format!("if it needs more, its manifest says so:\n\n    limits: {{{key}: {value}}}");
         Err(Failure::Limit { what, help, says: says.clone() })
     };
     let most = (limits.output << 20) as usize;
@@ -292,12 +297,20 @@ fn judged(
             return limit(what, "timeout", "2m");
         }
         Some(Stopped::Processes) => {
-            let what = format!("it had over {}, and was ended", processes(limits.processes as usize));
+            let what =
+                format!("it had over {}, and was ended", processes(limits.processes as usize));
             return limit(what, "processes", &(limits.processes * 2).to_string());
         }
         _ => {}
     }
-    let ended = |how: String| Err(Failure::Ended { how, says: said_error(&output).unwrap_or_else(|| says.clone()) });
+    let document = || {
+        let written = result(work, most).ok().flatten();
+        said_error(&output).or_else(|| said_error(&written?))
+    };
+    let ended = |how: String| {
+        let says = document().unwrap_or_else(|| says.clone());
+        Err(Failure::Ended { how, says })
+    };
     match (report.code, report.signal) {
         (Some(0), _) => {}
         (Some(code), _) => return ended(format!("it ended with the exit code {code}")),
@@ -340,10 +353,13 @@ fn result(work: &Path, most: usize) -> Result<Option<Vec<u8>>, Failure> {
 /// Returns the error document that a program which failed may print: `{"code": …, "msg": …, "details": …}`.
 fn said_error(output: &[u8]) -> Option<Vec<String>> {
     let value: Value = serde_json::from_slice(output).ok()?;
-    let text = |key: &str| value.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
+    let text =
+        |key: &str| value.get(key).map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned));
     let message = text("msg").or_else(|| text("message"))?;
     let head = text("code").map_or_else(|| message.clone(), |code| format!("{code}: {message}"));
-    Some([Some(head), text("details")].into_iter().flatten().map(|line| logged(&line)).collect())
+    let details = text("details").unwrap_or_default();
+    let lines = head.lines().chain(details.lines()).map(logged);
+    Some(lines.take(LINES).collect())
 }
 
 fn signal_name(signal: i32) -> &'static str {

@@ -73,7 +73,8 @@ impl Failure {
     #[must_use]
     pub fn finding(&self, package: &Package, when: &str) -> Finding {
         let manifest = &package.manifest;
-        let text = format!("the program of {} {} in {when}: {self}", manifest.name, manifest.version);
+        let text =
+            format!("the program of {} {} in {when}: {self}", manifest.name, manifest.version);
         let mut finding = Finding::fatal(self.code(), text);
         let (says, help) = match self {
             Self::Ended { says, .. } => (says.as_slice(), None),
@@ -91,9 +92,10 @@ impl Failure {
                 (says.as_slice(), Some(help.to_owned()))
             }
             Self::Io(error) => (&[][..], Some(error.to_string())),
-            Self::Leak { .. } => {
-                (&[][..], Some("secrets are for the program alone: answer with their names".to_owned()))
-            }
+            Self::Leak { .. } => (
+                &[][..],
+                Some("secrets are for the program alone: answer with their names".to_owned()),
+            ),
             Self::Missing(_) | Self::Start(_) | Self::NoRuntime => (&[][..], None),
         };
         if !says.is_empty() {

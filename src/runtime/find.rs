@@ -1,7 +1,5 @@
 //! Where a program is, and which folders of this machine it cannot do without.
 
-#![expect(clippy::disallowed_methods, reason = "programs are looked for on disk")]
-
 use std::path::{Path, PathBuf};
 
 use super::{Failure, Host};
@@ -10,15 +8,58 @@ use crate::plugin::program::{Command, Word};
 
 /// What every program may read and run: the system, and none of its secrets.
 const SYSTEM: &[&str] = &[
-    "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr", "/nix/store", "/gnu/store",
-    "/System", "/Library/Developer",
-    "/etc/alternatives", "/etc/bash.bashrc", "/etc/ca-certificates", "/etc/group", "/etc/hosts", "/etc/ld.so.cache",
-    "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/localtime", "/etc/mime.types",
-    "/etc/nsswitch.conf", "/etc/passwd", "/etc/pki/ca-trust", "/etc/pki/tls/certs", "/etc/python3", "/etc/resolv.conf",
-    "/etc/ssl/certs", "/etc/ssl/openssl.cnf",
-    "/proc", "/sys/devices/system/cpu", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
-    "/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero",
+    "/bin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/sbin",
+    "/usr",
+    "/nix/store",
+    "/gnu/store",
+    "/System",
+    "/Library/Developer",
+    "/etc/alternatives",
+    "/etc/bash.bashrc",
+    "/etc/ca-certificates",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/ld.so.preload",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/passwd",
+    "/etc/pki/ca-trust",
+    "/etc/pki/tls/certs",
+    "/etc/python3",
+    "/etc/resolv.conf",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/proc",
+    "/sys/devices/system/cpu",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm/transparent_hugepage",
+    "/dev/full",
+    "/dev/null",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/zero",
 ];
+
+/// Returns what is there of [`SYSTEM`], each folder once: many are links into another.
+fn system() -> &'static [PathBuf] {
+    static THERE: std::sync::OnceLock<Vec<PathBuf>> = std::sync::OnceLock::new();
+    THERE.get_or_init(|| {
+        let real = SYSTEM.iter().filter_map(|path| Path::new(path).canonicalize().ok());
+        let mut all: Vec<PathBuf> = real.collect();
+        all.sort();
+        all.dedup_by(|next, kept| next.starts_with(&*kept));
+        all
+    })
+}
 
 /// A program that was found.
 #[derive(Debug)]
@@ -36,8 +77,7 @@ pub(super) fn find(
     folder: &Path,
     host: &Host,
 ) -> Result<Found, Failure> {
-    let mut reads: Vec<PathBuf> =
-        SYSTEM.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
+    let mut reads = system().to_vec();
     let mut on_path = |name: &str, why: &str| -> Result<PathBuf, Failure> {
         let Some(program) = look_up(name, &host.path) else {
             return Err(Failure::Missing(format!("`{name}` is not on the PATH{why}")));
@@ -71,7 +111,7 @@ pub(super) fn find(
     };
     package.manifest.programs.iter().try_for_each(|name| on_path(name))?;
     reads.sort();
-    reads.dedup();
+    reads.dedup_by(|next, kept| next.starts_with(&*kept));
     Ok(Found { program, reads })
 }
 
@@ -103,11 +143,11 @@ fn interpreter(bytes: &[u8]) -> Option<String> {
 fn homes(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let one = |program: &Path| {
         let dir = program.parent()?;
-        let named = dir.file_name().is_some_and(|name| ["bin", "sbin", "shims"].iter().any(|n| name == *n));
+        let named =
+            dir.file_name().is_some_and(|name| ["bin", "sbin", "shims"].iter().any(|n| name == *n));
         let around = if named { dir.parent()? } else { dir };
-        let holds_home = |dir: &Path| {
-            dir == Path::new("/") || home.is_some_and(|home| home.starts_with(dir))
-        };
+        let holds_home =
+            |dir: &Path| dir == Path::new("/") || home.is_some_and(|home| home.starts_with(dir));
         [around, dir].into_iter().find(|dir| !holds_home(dir)).map(Path::to_owned)
     };
     let real = program.canonicalize().ok();

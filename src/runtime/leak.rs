@@ -53,7 +53,9 @@ fn base64_forms(value: &str) -> Vec<String> {
         let first = (before * 8).div_ceil(6);
         let last = text.len() * 8 / 6;
         for encoded in [STANDARD_NO_PAD.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
-            forms.extend(encoded.get(first..last).filter(|f| f.len() >= SHORTEST).map(str::to_owned));
+            forms.extend(
+                encoded.get(first..last).filter(|f| f.len() >= SHORTEST).map(str::to_owned),
+            );
         }
     }
     forms

@@ -127,12 +127,16 @@ impl Runtime {
     /// As [`Runtime::run`]; and a request that is about no stage that the plugin has a program for.
     pub fn ask(&self, package: &Arc<Package>, request: &[u8]) -> Result<Ran, Box<Failure>> {
         let missing = |why: String| Box::new(Failure::Missing(why));
-        let told: Value =
-            serde_json::from_slice(request).map_err(|e| missing(format!("the request is no JSON: {e}")))?;
-        let word = |pointer: &str| told.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let told: Value = serde_json::from_slice(request)
+            .map_err(|e| missing(format!("the request is no JSON: {e}")))?;
+        let word =
+            |pointer: &str| told.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let stage = word("/stage");
         let Some(exec) = of_stage(&package.manifest, stage) else {
-            return Err(missing(format!("{} has no program for the stage `{stage}`", package.name)));
+            return Err(missing(format!(
+                "{} has no program for the stage `{stage}`",
+                package.name
+            )));
         };
         let command = exec.and_then(|exec| exec.command(&platform())).map_err(missing)?;
         let cluster = told.get("cluster").unwrap_or(&Value::Null);

@@ -96,7 +96,11 @@ pub fn main() -> ExitCode {
     let Some(order) = order else { return ExitCode::from(64) };
     let report = supervise(&order);
     let text = serde_json::to_vec(&report).unwrap_or_default();
-    if fs::write(order.report_file(), text).is_err() { ExitCode::from(70) } else { ExitCode::SUCCESS }
+    if fs::write(order.report_file(), text).is_err() {
+        ExitCode::from(70)
+    } else {
+        ExitCode::SUCCESS
+    }
 }
 
 fn supervise(order: &Order) -> Report {
@@ -190,8 +194,12 @@ fn run(order: &Order, nicer: i32, tell: &Sender<Told>) {
         Ok(status) => say(Told::Ended(status)),
         Err(error) => {
             let hint = match error.raw_os_error() {
-                Some(8) => ": it is no program for this machine, or a script without `#!` in its first line",
-                Some(13) => ": the folder of temporary files may not run programs; TMPDIR names another",
+                Some(8) => {
+                    ": it is no program for this machine, or a script without `#!` in its first line"
+                }
+                Some(13) => {
+                    ": the folder of temporary files may not run programs; TMPDIR names another"
+                }
                 _ => "",
             };
             say(Told::NotStarted(format!("{error}{hint}")));

@@ -26,6 +26,7 @@ mod machine;
 mod mock;
 mod pages;
 mod rolls;
+mod sdks;
 mod states;
 mod world;
 

@@ -24,6 +24,7 @@ const COMMANDS: &[(&str, i32)] = &[
     ("plugin info datadog", 0),
     ("plugin info datadog --output json", 0),
     ("plugin schema request", 0),
+    ("plugin new mine --runtime python", 0),
     ("plugin lint CONTRIB/datadog", 0),
     ("plugin run CONTRIB/datadog", 1),
     ("plugin test CONTRIB/datadog", 0),

@@ -14,7 +14,10 @@ fn server(document: &'static str) -> u16 {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 4096]);
             let length = document.len();
-            let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{document}");
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{document}"
+            );
         }
     });
     port
@@ -40,16 +43,29 @@ fn an_answer_is_asked_for_once_and_read_from_the_lock() {
     let port = server(r#"{"release": {"version": "4.2.0"}}"#);
     let url = |channel: &str| format!("http://127.0.0.1:{port}/{channel}.json");
     let cluster = cluster(
-        &format!("  release: {{http: \"http://127.0.0.1:{port}/{{{{settings.channel}}}}.json\", pointer: /release/version}}"),
+        &format!(
+            "  release: {{http: \"http://127.0.0.1:{port}/{{{{settings.channel}}}}.json\", pointer: /release/version}}"
+        ),
         "",
     );
     let before = cluster.kaws(&["render"]);
     assert_eq!(before.code, 1);
-    assert!(before.err.contains("nobody has asked yet what acme looks up as `release`"), "{}", before.all());
+    assert!(
+        before.err.contains("nobody has asked yet what acme looks up as `release`"),
+        "{}",
+        before.all()
+    );
     // Nobody publishes checksums here: the pins fail, and the answer is kept all the same.
     let locked = cluster.kaws(&["lock", "--cloud", "local"]);
     assert!(locked.out.contains("acme/release\n    \"4.2.0\""), "{}", locked.all());
-    assert!(lock(&cluster).contains(&format!("  acme/release:\n    from: {}#/release/version\n    value: 4.2.0\n", url("stable"))), "{}", lock(&cluster));
+    assert!(
+        lock(&cluster).contains(&format!(
+            "  acme/release:\n    from: {}#/release/version\n    value: 4.2.0\n",
+            url("stable")
+        )),
+        "{}",
+        lock(&cluster)
+    );
     let after = cluster.kaws(&["render"]);
     assert_eq!(after.code, 0, "{}", after.all());
     let model = std::fs::read_to_string(cluster.path().join("rendered/model.yaml")).unwrap();
@@ -64,7 +80,9 @@ fn an_answer_is_asked_for_once_and_read_from_the_lock() {
 fn a_program_reaches_what_it_was_granted_and_nothing_else() {
     let (port, other) = (server("\"granted\""), server("\"not granted\""));
     let script = |port: u16| {
-        format!("#!/bin/sh\nprintf '{{\"value\": %s}}' \"$(curl -sS --max-time 5 http://127.0.0.1:{port}/)\"\n")
+        format!(
+            "#!/bin/sh\nprintf '{{\"value\": %s}}' \"$(curl -sS --max-time 5 http://127.0.0.1:{port}/)\"\n"
+        )
     };
     let cluster = cluster(
         "  word: {exec: ./bin/ask}",
@@ -73,19 +91,35 @@ fn a_program_reaches_what_it_was_granted_and_nothing_else() {
     cluster.file("plugins/acme/bin/ask", script(port));
     let asked = cluster.kaws(&["lock", "--cloud", "local"]);
     assert_eq!(asked.code, 1);
-    assert!(asked.out.contains(&format!("acme 1.0.0 asks for:\n  network 127.0.0.1:{port}")), "{}", asked.all());
+    assert!(
+        asked.out.contains(&format!("acme 1.0.0 asks for:\n  network 127.0.0.1:{port}")),
+        "{}",
+        asked.all()
+    );
     assert!(asked.err.contains("kaws lock --grant acme"), "{}", asked.all());
     let granted = cluster.kaws(&["lock", "--cloud", "local", "--grant", "acme"]);
     assert!(granted.out.contains("acme/word\n    \"granted\""), "{}", granted.all());
-    assert!(lock(&cluster).contains(&format!("granted:\n      - network 127.0.0.1:{port}\n")), "{}", lock(&cluster));
+    assert!(
+        lock(&cluster).contains(&format!("granted:\n      - network 127.0.0.1:{port}\n")),
+        "{}",
+        lock(&cluster)
+    );
     assert_eq!(cluster.kaws(&["render"]).code, 0);
     // The grant is remembered; what goes past it fails; and a right more stops.
     cluster.file("plugins/acme/bin/ask", script(other));
-    let past = cluster.kaws(&["lock", "--cloud", "local"]);
+    let past = cluster.kaws(&["lock", "--cloud", "local", "--update", "acme/word"]);
     assert_eq!(past.code, 1);
     assert!(past.err.contains("the lookup acme/word"), "{}", past.all());
-    let manifest = std::fs::read_to_string(cluster.path().join("plugins/acme/plugin.yaml")).unwrap();
-    cluster.file("plugins/acme/plugin.yaml", manifest.replace("{network: [", "{env: [TOKEN], network: ["));
+    let manifest =
+        std::fs::read_to_string(cluster.path().join("plugins/acme/plugin.yaml")).unwrap();
+    cluster.file(
+        "plugins/acme/plugin.yaml",
+        manifest.replace("{network: [", "{env: [TOKEN], network: ["),
+    );
     let more = cluster.kaws(&["lock", "--cloud", "local"]);
-    assert!(more.err.contains("acme asks for rights that nobody granted: env TOKEN"), "{}", more.all());
+    assert!(
+        more.err.contains("acme asks for rights that nobody granted: env TOKEN"),
+        "{}",
+        more.all()
+    );
 }

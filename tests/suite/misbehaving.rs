@@ -103,7 +103,8 @@ fn here_again(line: &str, cluster: &Cluster, home: &Path) -> String {
         .replace(&cluster.path().display().to_string(), "CLUSTER");
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     for word in &mut words {
-        let temporary = ["kaws-plugin-", "kaws-call-"].iter().find_map(|p| Some((p, word.find(p)?)));
+        let temporary =
+            ["kaws-plugin-", "kaws-call-"].iter().find_map(|p| Some((p, word.find(p)?)));
         if let Some((mark, at)) = temporary {
             let start = word[..at].rfind("/tmp").unwrap_or(at);
             let end = at + mark.len() + 6;
@@ -118,7 +119,10 @@ fn here_again(line: &str, cluster: &Cluster, home: &Path) -> String {
 }
 
 fn tree(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    crate::support::files_below(dir).into_iter().map(|p| (p.clone(), std::fs::read(p).unwrap())).collect()
+    crate::support::files_below(dir)
+        .into_iter()
+        .map(|p| (p.clone(), std::fs::read(p).unwrap()))
+        .collect()
 }
 
 /// Processes that one of these programs started: they wait for a number of seconds that nobody else waits for.
@@ -162,7 +166,8 @@ fn every_misbehaving_program_ends_in_a_finding() {
     let wrong: Vec<&String> = said.values().filter_map(|r| r.as_ref().err()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(survivors(), Vec::<String>::new());
-    let text: Vec<&str> = said.values().filter_map(|r| r.as_ref().ok().map(String::as_str)).collect();
+    let text: Vec<&str> =
+        said.values().filter_map(|r| r.as_ref().ok().map(String::as_str)).collect();
     assert!(!text.concat().contains("canary"));
     expect_file(Path::new("tests/misbehaving/said.txt"), &text.join("\n"));
 }

@@ -16,7 +16,10 @@ fn cluster(manifest: &str, script: &str) -> Cluster {
     let cluster = Cluster::small("plugins:\n  acme: {settings: {text: hello}}\n");
     let settings = "settings: {type: object, properties: {text: {type: string}}}\n";
     let nodes = "nodes: [controller, worker]\n";
-    cluster.plugin("acme", &format!("{nodes}{settings}{manifest}\ninitialise: {{exec: ./bin/acme}}\n"));
+    cluster.plugin(
+        "acme",
+        &format!("{nodes}{settings}{manifest}\ninitialise: {{exec: ./bin/acme}}\n"),
+    );
     cluster.file("plugins/acme/bin/acme", format!("#!/bin/sh\n{script}\n"));
     cluster
 }
@@ -35,7 +38,9 @@ fn value(run: &Run) -> String {
 
 /// A script that answers with a text of its own making.
 fn telling(command: &str) -> String {
-    format!("x=$({command})\nprintf '{{\"contribution\": {{\"values\": {{\"acme\": {{\"x\": \"%s\"}}}}}}}}' \"$x\"")
+    format!(
+        "x=$({command})\nprintf '{{\"contribution\": {{\"values\": {{\"acme\": {{\"x\": \"%s\"}}}}}}}}' \"$x\""
+    )
 }
 
 #[test]
@@ -55,7 +60,10 @@ fn a_program_is_told_what_it_reads_and_no_more() {
     let keys = "tr ',{' '\\n\\n' | grep -o '\"[a-zA-Z]*\":$' | tr -d '\":\\n'";
     let all = rendered(&cluster("writes: []", &telling(keys)));
     assert!(value(&all).contains("machines") && value(&all).contains("helm"), "{}", value(&all));
-    let some = cluster("writes: []\nafter: [kubelet]\nreads: [machines.nodes.files, plugins.cilium]", &telling(keys));
+    let some = cluster(
+        "writes: []\nafter: [kubelet]\nreads: [machines.nodes.files, plugins.cilium]",
+        &telling(keys),
+    );
     let some = value(&rendered(&some));
     assert!(some.contains("machines") && some.contains("cilium"), "{some}");
     assert!(!some.contains("helm") && !some.contains("coredns"), "{some}");
@@ -68,9 +76,7 @@ fn its_settings_and_files_reach_the_machines() {
     cluster.file("plugins/acme/files/y.conf", "y = 1\n");
     cluster.file("plugins/acme/templates/z.hbs", "z = {{settings.text}}\n");
     let run = rendered(&cluster);
-    let text = |path: &str| {
-        String::from_utf8(run.rendered.artifacts[path].bytes.to_vec()).unwrap()
-    };
+    let text = |path: &str| String::from_utf8(run.rendered.artifacts[path].bytes.to_vec()).unwrap();
     assert_eq!(text("nodes/controller/bundle/etc/x"), "hello @{node group}");
     assert_eq!(text("nodes/worker/bundle/etc/y"), "y = 1\n");
     assert_eq!(text("nodes/worker/bundle/etc/z"), "z = hello\n");
@@ -119,7 +125,8 @@ fn left_after(end: impl Fn(u32)) -> usize {
     let seconds = format!("3{:04}", std::process::id() % 10_000);
     let cluster = cluster("writes: []", &format!("sleep {seconds} & sleep {seconds}"));
     let waiting = || {
-        let out = Command::new("pgrep").args(["-fc", &format!("^sleep {seconds}")]).output().unwrap();
+        let out =
+            Command::new("pgrep").args(["-fc", &format!("^sleep {seconds}")]).output().unwrap();
         String::from_utf8_lossy(&out.stdout).trim().parse::<usize>().unwrap_or(0)
     };
     let until = |wanted: &dyn Fn(usize) -> bool| {
@@ -174,8 +181,10 @@ fn cases_find_programs_that_answer_otherwise_each_time() {
     assert!(zone.contains("another home, time zone and language"), "{zone}");
     let home = failure(&telling("echo $HOME"));
     assert!(home.contains("rendering twice gives other bytes"), "{home}");
-    let own = failure(r#"if grep -q '"acme":{"x"'; then x=more; else x=less; fi
-printf '{"contribution": {"values": {"acme": {"x": "%s"}}}}' $x"#);
+    let own = failure(
+        r#"if grep -q '"acme":{"x"'; then x=more; else x=less; fi
+printf '{"contribution": {"values": {"acme": {"x": "%s"}}}}' $x"#,
+    );
     assert!(own.contains("when the model already holds what it adds"), "{own}");
     assert_eq!(failure(&telling("echo x")), "it passes");
 }
@@ -183,7 +192,10 @@ printf '{"contribution": {"values": {"acme": {"x": "%s"}}}}' $x"#);
 #[test]
 fn cases_tell_what_is_declared_and_not_needed() {
     let manifest = "writes: [values.acme, helm.releases]\nreads: [pki, values]\nafter: [pki]";
-    let report = test(&cluster(manifest, r#"grep -q '"kubernetes-ca"' && echo '{"contribution": {"values": {"acme": {"x": "y"}}}}'"#));
+    let report = test(&cluster(
+        manifest,
+        r#"grep -q '"kubernetes-ca"' && echo '{"contribution": {"values": {"acme": {"x": "y"}}}}'"#,
+    ));
     assert!(report.passed(), "{:?}", report.cases[0].failure);
     assert_eq!(report.unwritten, ["helm.releases"]);
     assert_eq!(report.unread, ["values"]);

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::{Request, Response, log};
 
-/// What a function gives: a response, or why there is none, which ends the run.
-pub type Result = std::result::Result<Response, Box<dyn Error + Send + Sync>>;
+/// What a function gives: a response, or why there is none, which ends the run. What it calls may give a `T`.
+pub type Result<T = Response> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// A function of a plugin.
 pub type Handler = fn(&Request) -> Result;
@@ -24,8 +24,8 @@ pub struct Handlers {
     all: BTreeMap<String, Handler>,
 }
 
-/// What a program prints, or the error document that it ends with.
-type Said = std::result::Result<Vec<u8>, Value>;
+/// What a program says on a terminal.
+const HINT: &str = "This is a plugin of kaws, asked on its standard input: try `kaws plugin run`.";
 
 impl Handlers {
     /// Returns those of a plugin that adds nothing.
@@ -92,14 +92,10 @@ impl Handlers {
         let about_itself = env::var_os("KAWS_COMMAND").is_some_and(|command| command == "INFO")
             || env::args_os().nth(1).is_some_and(|argument| argument == "metadata");
         if !about_itself && stdin().is_terminal() {
-            let hint =
-                "This is a plugin of kaws, asked on its standard input: try `kaws plugin run`.";
-            let _ = writeln!(stderr(), "{hint}");
+            let _ = writeln!(stderr(), "{HINT}");
             return ExitCode::FAILURE;
         }
-        let said =
-            if about_itself { manifest() } else { caught(|| self.said()).and_then(delivered) };
-        match said {
+        match caught(|| if about_itself { manifest() } else { self.said() }) {
             Ok(said) if stdout().write_all(&said).is_ok() => ExitCode::SUCCESS,
             Ok(_) => ExitCode::FAILURE,
             Err(failure) => {
@@ -111,27 +107,22 @@ impl Handlers {
         }
     }
 
-    fn said(&self) -> Said {
+    fn said(&self) -> Result<Vec<u8>> {
         let mut document = Vec::new();
-        stdin().read_to_end(&mut document).map_err(|error| failure(&error))?;
-        let request = Request::read(&document).map_err(|error| failure(&error))?;
-        let response = self.answer(&request).map_err(|error| failure(&*error))?;
-        let document = response.document().map_err(|error| failure(&error))?;
-        Ok(format!("{document}\n").into_bytes())
+        stdin().read_to_end(&mut document)?;
+        let response = self.answer(&Request::read(&document)?)?;
+        let answer = format!("{}\n", response.document()?).into_bytes();
+        // In Rust nobody can keep a dependency from printing: so standard output is anybody's, and the file that kaws
+        // names is the answer's.
+        let Some(file) = env::var_os("KAWS_RESULT") else { return Ok(answer) };
+        fs::write(file, answer)?;
+        Ok(Vec::new())
     }
 }
 
 /// Returns the `plugin.yaml` that lies beside the program: kaws starts it in its folder.
-fn manifest() -> Said {
-    fs::read("plugin.yaml").map_err(|error| failure(&error))
-}
-
-/// Writes an answer into the file that kaws names, if it names one, and returns what is left to print.
-///
-/// In Rust nobody can keep a dependency from printing: so standard output is anybody's, and the file is the answer's.
-fn delivered(answer: Vec<u8>) -> Said {
-    let Some(file) = env::var_os("KAWS_RESULT") else { return Ok(answer) };
-    fs::write(file, answer).map(|()| Vec::new()).map_err(|error| failure(&error))
+fn manifest() -> Result<Vec<u8>> {
+    Ok(fs::read("plugin.yaml")?)
 }
 
 fn failure(error: &(dyn Error + 'static)) -> Value {
@@ -144,8 +135,8 @@ fn failure(error: &(dyn Error + 'static)) -> Value {
     failure
 }
 
-/// Returns what `say` says; where it panics, that and its place.
-fn caught(say: impl FnOnce() -> Said) -> Said {
+/// Returns what `say` says, or the error document: of an error, or of a panic and its place.
+fn caught(say: impl FnOnce() -> Result<Vec<u8>>) -> std::result::Result<Vec<u8>, Value> {
     let place = Arc::new(Mutex::new(String::new()));
     let before = panic::take_hook();
     let seen = Arc::clone(&place);
@@ -155,10 +146,13 @@ fn caught(say: impl FnOnce() -> Said) -> Said {
         }
         before(panicked);
     }));
-    panic::catch_unwind(AssertUnwindSafe(say)).unwrap_or_else(|payload| {
-        let text = payload.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
-        let place = place.lock().unwrap_or_else(PoisonError::into_inner);
-        Err(json!({"code": "panic", "msg": text.unwrap_or("it panicked"), "details": *place}))
-    })
+    match panic::catch_unwind(AssertUnwindSafe(say)) {
+        Ok(said) => said.map_err(|error| failure(&*error)),
+        Err(payload) => {
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            let place = place.lock().unwrap_or_else(PoisonError::into_inner);
+            Err(json!({"code": "panic", "msg": text.unwrap_or("it panicked"), "details": *place}))
+        }
+    }
 }

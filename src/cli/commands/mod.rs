@@ -10,6 +10,7 @@ mod pki;
 mod plan;
 mod plugin;
 mod plugin_lint;
+mod plugin_new;
 mod plugin_run;
 mod plugin_test;
 mod render;
@@ -64,6 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         Command::Plugin(PluginCommand::Info { name, path }) => {
             plugin::info(common, name, path.as_deref())
         }
+        Command::Plugin(PluginCommand::New { dir, runtime }) => plugin_new::run(dir, *runtime),
         Command::Plugin(PluginCommand::Lint { dir }) => plugin_lint::run(common, dir),
         Command::Plugin(PluginCommand::Run(arguments)) => plugin_run::run(common, arguments),
         Command::Plugin(PluginCommand::Test(arguments)) => plugin_test::run(common, arguments),

@@ -98,10 +98,12 @@ fn asked(
             (recorder.recorded(package.name.as_str()), outcome.findings)
         }
     };
-    let call = calls.into_iter().find(|call| call.stage == arguments.stage);
+    let wanted = |stage: &str| arguments.stage.as_deref().is_none_or(|wanted| wanted == stage);
+    let call = calls.into_iter().find(|call| wanted(call.stage));
     call.map(|call| call.request).ok_or_else(|| {
         tell(common, &findings);
-        say_error(&format!("{} was not asked anything in {}", package.name, arguments.stage));
+        let stage = arguments.stage.as_deref().unwrap_or("any stage");
+        say_error(&format!("{} was not asked anything in {stage}", package.name));
         Exit::Findings
     })
 }

@@ -40,8 +40,7 @@ pub(super) async fn ask(
         grant(common, arguments, instance, &setup, &mut new, &mut findings);
     }
     stop(common, &mut findings)?;
-    let open: Vec<&Question> =
-        questions.iter().filter(|q| is_open(q, &setup, arguments)).collect();
+    let open: Vec<&Question> = questions.iter().filter(|q| is_open(q, &setup, arguments)).collect();
     let names: BTreeSet<&String> = questions.iter().map(|q| &q.name).collect();
     new.lookups.retain(|name, _| names.contains(name));
     if !open.is_empty() {
@@ -51,7 +50,10 @@ pub(super) async fn ask(
             match answer(common, &setup, question, path, &*cloud).await {
                 Ok(answered) => {
                     if common.output == Output::Text {
-                        say(&format!("  {}\n    {}\n    from {}", question.name, answered.value, answered.from));
+                        say(&format!(
+                            "  {}\n    {}\n    from {}",
+                            question.name, answered.value, answered.from
+                        ));
                     }
                     new.lookups.insert(question.name.clone(), answered);
                 }
@@ -60,7 +62,8 @@ pub(super) async fn ask(
         }
     }
     let (before, after) = (crate::value::text_of(&value(old)), crate::value::text_of(&value(&new)));
-    if before != after && (setup.lock.exists || !new.lookups.is_empty() || !new.plugins.is_empty()) {
+    if before != after && (setup.lock.exists || !new.lookups.is_empty() || !new.plugins.is_empty())
+    {
         write(path, &new)?;
     }
     stop(common, &mut findings)?;
@@ -108,7 +111,8 @@ fn grant(
         let otherwise = format!("kaws lock --grant {name}");
         if asked("Grant it?", &otherwise).is_err() {
             let at = instance.package.node.get("capabilities").unwrap_or(&instance.package.node);
-            let text = format!("{name} asks for rights that nobody granted: {}", missing.join(", "));
+            let text =
+                format!("{name} asks for rights that nobody granted: {}", missing.join(", "));
             let finding = Finding::fatal("lock/not-granted", text).at(at.key_origin());
             return findings.push(finding.help(format!("if it should have them: {otherwise}")));
         }
@@ -131,9 +135,10 @@ async fn answer(
 ) -> Result<Answered, Box<Finding>> {
     let value = match &question.how {
         How::Exec(exec, request) => {
-            let instance = setup.plugins.iter().find(|instance| {
-                question.name.split('/').next() == Some(instance.name.as_str())
-            });
+            let instance = setup
+                .plugins
+                .iter()
+                .find(|instance| question.name.split('/').next() == Some(instance.name.as_str()));
             let (Some(runtime), Some(instance)) = (&common.programs, instance) else {
                 let text = format!("{} cannot be asked: nothing here runs programs", question.name);
                 return Err(Box::new(Finding::fatal("lock/failed", text).at(&question.origin)));
@@ -147,12 +152,18 @@ async fn answer(
                 ..Rights::none()
             };
             runtime.look_up(&instance.package, exec, request, rights).map_err(|failure| {
-                Box::new(failure.finding(&instance.package, &format!("the lookup {}", question.name)).at(&question.origin))
+                Box::new(
+                    failure
+                        .finding(&instance.package, &format!("the lookup {}", question.name))
+                        .at(&question.origin),
+                )
             })?
         }
         how => crate::resolve::look_up(how, cloud, &Http::default()).await.map_err(|error| {
             let text = format!("{} was not answered", question.name);
-            Box::new(Finding::fatal("lock/failed", text).at(&question.origin).note(error.to_string()))
+            Box::new(
+                Finding::fatal("lock/failed", text).at(&question.origin).note(error.to_string()),
+            )
         })?,
     };
     Ok(Answered { value, from: question.from.clone() })

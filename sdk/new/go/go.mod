@@ -1,0 +1,3 @@
+module my-plugin
+
+go 1.22
