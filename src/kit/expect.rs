@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::finding::Findings;
+use crate::finding::{Findings, findings_text};
 use crate::run::Run;
 use crate::value::{Node, Path};
 
@@ -39,8 +39,10 @@ impl Expect {
             }
         }
         match run {
-            None if !self.model.is_empty() || !self.files.is_empty() => {
-                wrong.push("nothing was rendered: there are fatal findings".to_owned());
+            // What stands in the way is more use than that nothing is there.
+            None if !wrong.is_empty() || !self.model.is_empty() || !self.files.is_empty() => {
+                let text = findings_text(findings, false);
+                wrong.push(format!("nothing was rendered:\n{}", text.trim_end()));
             }
             None => {}
             Some(run) => wrong.extend(self.values(run)),

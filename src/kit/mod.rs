@@ -90,8 +90,12 @@ pub fn test(test: &Test) -> Result<Report, Error> {
     let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.clone(), source })?;
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     if let Err(why) = build::build(&dir) {
-        let case =
-            Outcome { name: "build".to_owned(), summary: "failed".to_owned(), failure: Some(why) };
+        let case = Outcome {
+            name: "build".to_owned(),
+            summary: "failed".to_owned(),
+            failure: Some(why),
+            ..Outcome::default()
+        };
         return Ok(Report { title: name, cases: vec![case], ..Report::default() });
     }
     let found =
@@ -178,6 +182,7 @@ fn unreadable(name: String, findings: &Findings) -> Report {
         name: "plugin.yaml".to_owned(),
         summary: "has findings".to_owned(),
         failure: Some(failure),
+        ..Outcome::default()
     };
     Report { title: name, cases: vec![case], ..Report::default() }
 }
@@ -207,7 +212,8 @@ struct Kit<'a> {
 impl Kit<'_> {
     fn case(&self, folder: &Path, coverage: &mut Coverage) -> Result<Outcome, Error> {
         let name = folder.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut outcome = Outcome { name, ..Outcome::default() };
+        let has_program = coverage.has_program;
+        let mut outcome = Outcome { name, has_program, ..Outcome::default() };
         let (case, over) = match self.read(folder)? {
             Ok(read) => read,
             Err(findings) => {
@@ -384,6 +390,7 @@ impl Kit<'_> {
             outcome.summary.push_str(", written");
             return Ok(());
         }
+        outcome.renewable = true;
         outcome.failure = Some(match expected {
             None => format!("there is no {file} yet\n\n{text}"),
             Some(expected) => format!("{file} differs\n\n{}", diff::lines(&expected, text)),

@@ -31,6 +31,10 @@ pub struct Outcome {
     pub summary: String,
     /// What is wrong; nothing if it passed.
     pub failure: Option<String>,
+    /// Whether `--update` would write what is expected anew.
+    pub renewable: bool,
+    /// Whether a program was asked.
+    pub has_program: bool,
 }
 
 impl Report {
@@ -56,7 +60,15 @@ impl Report {
         if self.cases.is_empty() {
             lines.push("  there are no cases: write cases/NAME/case.yaml".to_owned());
         } else if !self.passed() {
-            lines.push(format!("  Keep the new ones: kaws plugin test {} --update", dir.display()));
+            let dir = dir.display();
+            if self.cases.iter().any(|case| case.renewable) {
+                lines.push(format!("  Keep the new ones: kaws plugin test {dir} --update"));
+            }
+            let failed = self.cases.iter().find(|case| case.failure.is_some() && case.has_program);
+            if let Some(case) = failed {
+                lines
+                    .push(format!("  Ask its program: kaws plugin run {dir} --case {}", case.name));
+            }
         } else {
             lines.push(String::new());
             lines.push(format!("  In every case: {}.", self.checks.join("; ")));

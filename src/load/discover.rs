@@ -16,6 +16,8 @@ use crate::value::read;
 
 /// The most files in one plugin's folder.
 const MAX_FILES: usize = 2_000;
+/// The largest of them: programs of compiled languages are large.
+const MAX_FILE: u64 = 128 * 1024 * 1024;
 /// The name of the plugin that `customise:` is.
 const RESERVED: &str = "cluster";
 
@@ -121,8 +123,8 @@ impl Catalogue {
 fn is_our_own(name: &str, folder: &Path) -> Result<bool, Error> {
     let own = [false, true].into_iter().find_map(|contrib| embedded::plugin(name, contrib));
     let Some((manifest, files)) = own else { return Ok(false) };
-    let same =
-        read_bytes(&folder.join("plugin.yaml")).is_ok_and(|bytes| bytes == manifest.as_bytes());
+    let same = read_bytes(&folder.join("plugin.yaml"), MAX_FILE)
+        .is_ok_and(|bytes| bytes == manifest.as_bytes());
     Ok(same && on_disk(folder)?.is_ok_and(|there| there == files))
 }
 
@@ -197,7 +199,7 @@ fn on_disk(folder: &Path) -> Result<Result<Files, Box<Finding>>, Error> {
             if path.is_dir() && !path.is_symlink() {
                 open.push(path);
             } else if path.is_file() {
-                files.insert(name, Cow::Owned(read_bytes(&path)?));
+                files.insert(name, Cow::Owned(read_bytes(&path, MAX_FILE)?));
             }
         }
     }

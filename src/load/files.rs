@@ -41,18 +41,18 @@ pub(super) fn shown(path: &Path) -> String {
     text.strip_prefix("./").unwrap_or(&text).to_owned()
 }
 
-/// Returns a file's bytes.
+/// Returns a file's bytes, `most` of them.
 ///
 /// # Errors
 /// I/O errors; too large a file is one, too.
-pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let metadata = std::fs::metadata(path).map_err(|e| Error::new(path, e))?;
     if !metadata.is_file() {
         let source = std::io::Error::other("it is not a file");
         return Err(Error::new(path, source));
     }
-    if metadata.len() > MAX_BYTES {
-        let text = format!("it has {} bytes, and kaws reads at most {MAX_BYTES}", metadata.len());
+    if metadata.len() > most {
+        let text = format!("it has {} bytes, and kaws reads at most {most}", metadata.len());
         return Err(Error::new(path, std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
     }
     std::fs::read(path).map_err(|e| Error::new(path, e))
@@ -67,7 +67,7 @@ pub fn read_text(path: &Path) -> Result<Result<String, Findings>, Error> {
     let finding = |code: &str, text: String| {
         Findings::from(Finding::fatal(code, text).at(&Origin::file_start(&file)))
     };
-    let bytes = match read_bytes(path) {
+    let bytes = match read_bytes(path, MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) if error.source.kind() == std::io::ErrorKind::FileTooLarge => {
             return Ok(Err(finding(
@@ -120,5 +120,5 @@ pub(super) fn read_beside(folder: &Path, name: &str) -> Result<Vec<u8>, String> 
     if !real.starts_with(&root) {
         return Err("it is a link that leads out of the cluster's folder".to_owned());
     }
-    read_bytes(&path).map_err(|e| e.source.to_string())
+    read_bytes(&path, MAX_BYTES).map_err(|e| e.source.to_string())
 }

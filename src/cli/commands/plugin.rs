@@ -8,7 +8,8 @@ use super::{Exit, only_file, options, tell, unreadable};
 use crate::cli::report::{say, say_error};
 use crate::cli::{Common, Output};
 use crate::load::{self, Catalogue, package};
-use crate::plugin::{Home, Instance, Package};
+use crate::plugin::program::of_stage;
+use crate::plugin::{Home, Instance, Manifest, Package};
 
 /// One line of the list.
 struct Row {
@@ -269,7 +270,8 @@ fn describe(common: &Common, package: &Package) -> Exit {
     if common.output == Output::Json {
         say(&json!({"name": manifest.name, "version": manifest.version, "description": manifest.description,
             "sha256": package.hash(), "settings": schema, "writes": manifest.writes, "requires": manifest.requires,
-            "provides": manifest.provides, "nodes": manifest.nodes}).to_string());
+            "provides": manifest.provides, "nodes": manifest.nodes, "limits": manifest.limits,
+            "capabilities": manifest.capabilities.rights(), "lookups": manifest.lookups}).to_string());
         return Exit::Done;
     }
     say(&format!("{} {}", manifest.name, manifest.version));
@@ -291,6 +293,7 @@ fn describe(common: &Common, package: &Package) -> Exit {
         say("\nIt adds to");
         writes.iter().for_each(|w| say(&format!("  {w}")));
     }
+    program(manifest);
     if manifest.initialise.values().any(|v| v.get("releases").is_some()) {
         say(
             "\nIts chart was not rendered by kaws's own tests: charts of others are fetched when deployed.",
@@ -298,6 +301,29 @@ fn describe(common: &Common, package: &Package) -> Exit {
     }
     say(&format!("\nIts manifest: kaws plugin info {} --show plugin.yaml", manifest.name));
     Exit::Done
+}
+
+/// What it runs, how far that may go, and what it asks for.
+fn program(manifest: &Manifest) {
+    let stages = ["initialise", "render"].into_iter();
+    let stages: Vec<&str> = stages.filter(|s| of_stage(manifest, s).is_some()).collect();
+    if stages.is_empty() && manifest.lookups.is_empty() {
+        return;
+    }
+    say(&format!("\nIt is a program, asked in {}", stages.join(" and ")));
+    let limits = &manifest.limits;
+    say(&format!(
+        "  for {} at most, {} MiB of memory, {} processes",
+        limits.timeout, limits.memory, limits.processes
+    ));
+    for (name, lookup) in &manifest.lookups {
+        say(&format!("  looks up {name}: {}", lookup.description));
+    }
+    let rights = manifest.capabilities.rights();
+    if !rights.is_empty() {
+        say("\nIt asks for, when it looks something up");
+        rights.iter().for_each(|right| say(&format!("  {right}")));
+    }
 }
 
 fn settings(schema: &Value) {
