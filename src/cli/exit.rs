@@ -39,6 +39,20 @@ pub const EXIT_CODES: &[(u8, Exit, &str)] = &[
     (130, Exit::Interrupted, "Interrupted."),
 ];
 
+/// How a command ends that says nothing else: done, or as it was stopped.
+impl From<Result<(), Exit>> for Exit {
+    fn from(ended: Result<(), Self>) -> Self {
+        ended.err().unwrap_or(Self::Done)
+    }
+}
+
+/// How a command ends that says so itself, or is stopped.
+impl From<Result<Exit, Exit>> for Exit {
+    fn from(ended: Result<Self, Self>) -> Self {
+        ended.unwrap_or_else(|exit| exit)
+    }
+}
+
 impl Exit {
     /// Returns the number.
     #[must_use]

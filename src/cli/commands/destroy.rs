@@ -12,10 +12,7 @@ use crate::deploy::{DestroyOptions, DestroyPlan, Error, destroy, plan_destroy, s
 
 /// Destroys the cluster.
 pub(super) fn run(common: &Common, arguments: &DestroyArguments) -> Exit {
-    match runtime().block_on(all(common, arguments)) {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    runtime().block_on(all(common, arguments)).into()
 }
 
 async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> {

@@ -20,10 +20,7 @@ pub(super) fn run(common: &Common, command: &EtcdCommand) -> Exit {
             EtcdCommand::Restore { cloud, snapshot } => restore(common, cloud, snapshot).await,
         }
     });
-    match done {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    done.into()
 }
 
 async fn snapshots(

@@ -12,10 +12,7 @@ use crate::cli::{Common, Output};
 
 /// Prints a kubeconfig, or writes it for its owner alone.
 pub(super) fn run(common: &Common, cloud: &CloudArguments, to: Option<&PathBuf>) -> Exit {
-    match runtime().block_on(kubeconfig(common, cloud, to)) {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    runtime().block_on(kubeconfig(common, cloud, to)).into()
 }
 
 async fn kubeconfig(

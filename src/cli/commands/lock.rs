@@ -25,9 +25,7 @@ const AT_ONCE: usize = 8;
 
 /// Resolves what has no entry, or what is named.
 pub(super) fn run(common: &Common, arguments: &LockArguments) -> Exit {
-    match runtime().block_on(lock(common, arguments)) {
-        Ok(exit) | Err(exit) => exit,
-    }
+    runtime().block_on(lock(common, arguments)).into()
 }
 
 async fn lock(common: &Common, arguments: &LockArguments) -> Result<Exit, Exit> {

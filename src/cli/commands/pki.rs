@@ -24,10 +24,7 @@ pub(super) fn run(common: &Common, command: &PkiCommand) -> Exit {
         PkiCommand::Status { cloud } => runtime().block_on(status(common, cloud)),
         PkiCommand::Rotate { what } => rotate(common, what),
     };
-    match done {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    done.into()
 }
 
 async fn status(common: &Common, cloud: &CloudArguments) -> Result<(), Exit> {

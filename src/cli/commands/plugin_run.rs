@@ -14,9 +14,7 @@ use crate::runtime::{Ran, Runtime};
 
 /// Asks, and prints what is said.
 pub(super) fn run(common: &Common, arguments: &RunArguments) -> Exit {
-    match ran(common, arguments) {
-        Ok(exit) | Err(exit) => exit,
-    }
+    ran(common, arguments).into()
 }
 
 fn ran(common: &Common, arguments: &RunArguments) -> Result<Exit, Exit> {

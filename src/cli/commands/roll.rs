@@ -18,10 +18,7 @@ use crate::port::Cluster;
 
 /// Replaces machines, or says what becomes of a roll that is not over.
 pub(super) fn run(common: &Common, arguments: &RollArguments) -> Exit {
-    match runtime().block_on(start(common, arguments)) {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    runtime().block_on(start(common, arguments)).into()
 }
 
 async fn start(common: &Common, arguments: &RollArguments) -> Result<(), Exit> {

@@ -24,10 +24,7 @@ pub(super) fn run(common: &Common, command: &SecretCommand) -> Exit {
             SecretCommand::Remove { cloud, name } => remove(common, cloud, name).await,
         }
     };
-    match runtime().block_on(work) {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    runtime().block_on(work).into()
 }
 
 async fn open(common: &Common, cloud: &CloudArguments) -> Result<Session, Exit> {

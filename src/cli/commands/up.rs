@@ -23,10 +23,7 @@ use crate::web::Http;
 
 /// Deploys.
 pub(super) fn run(common: &Common, arguments: &UpArguments) -> Exit {
-    match runtime().block_on(deploy(common, arguments)) {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    runtime().block_on(deploy(common, arguments)).into()
 }
 
 async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {

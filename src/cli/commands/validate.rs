@@ -8,10 +8,7 @@ use crate::cli::{Common, ValidateArguments};
 
 /// Runs the checks of the running cluster.
 pub(super) fn run(common: &Common, arguments: &ValidateArguments) -> Exit {
-    match runtime().block_on(validate(common, arguments)) {
-        Ok(()) => Exit::Done,
-        Err(exit) => exit,
-    }
+    runtime().block_on(validate(common, arguments)).into()
 }
 
 async fn validate(common: &Common, arguments: &ValidateArguments) -> Result<(), Exit> {
