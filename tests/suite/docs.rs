@@ -278,3 +278,39 @@ fn every_page_is_in_the_summary() {
         );
     }
 }
+
+/// What the first documents asked for: every row is there, and every test that it names.
+#[test]
+fn what_was_asked_for_is_listed_with_its_test() {
+    let text = std::fs::read_to_string("docs/reference/seeds.md").unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_uppercase())
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    let counts = [("K", 25), ("D", 22), ("P", 25), ("A", 34), ("U", 18)];
+    let wanted =
+        counts.iter().flat_map(|(letter, n)| (1..=*n).map(move |i| format!("{letter}{i:02}")));
+    let listed: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(listed, wanted.collect::<Vec<_>>());
+    let mut sources = String::new();
+    for dir in ["tests/suite", "tests/real"] {
+        let files = crate::support::files_below(Path::new(dir));
+        for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+            sources += &std::fs::read_to_string(file).unwrap();
+        }
+    }
+    for row in rows {
+        let [id, _, place, proof] = row.as_slice() else { panic!("{row:?}") };
+        match proof.strip_prefix('`').and_then(|p| p.strip_suffix('`')) {
+            Some(test) => {
+                assert!(sources.contains(&format!("fn {test}()")), "{id}: there is no test {test}");
+                assert!(!place.is_empty(), "{id} does not say where");
+            }
+            None => assert!(
+                proof.starts_with("not yet") || proof.starts_with("does not apply: "),
+                "{id}"
+            ),
+        }
+    }
+}
