@@ -6,7 +6,7 @@
 mod codes;
 mod text;
 
-pub use text::findings_text;
+pub use text::{findings_text, plain};
 
 pub use codes::{CODES, Code, SCHEMA_AREAS, SCHEMA_KINDS, explanation};
 

@@ -19,7 +19,24 @@ pub fn findings_text(findings: &Findings, styled: bool) -> String {
     findings.iter().map(|f| format!("{}\n\n", one(f, &renderer))).collect()
 }
 
+/// Returns a text without anything that a terminal would obey: what plugins and others say is shown, and does nothing.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    let obeyed = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if obeyed(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
 fn one(finding: &Finding, renderer: &Renderer) -> String {
+    let finding = &Finding {
+        message: plain(&finding.message),
+        label: finding.label.as_deref().map(plain),
+        notes: finding.notes.iter().map(|note| plain(note)).collect(),
+        help: finding.help.iter().map(|help| plain(help)).collect(),
+        ..finding.clone()
+    };
     let level = match finding.severity {
         Severity::Fatal => Level::ERROR.with_name("fatal"),
         Severity::Warning => Level::WARNING,

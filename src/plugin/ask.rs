@@ -260,8 +260,9 @@ fn finding(said: Said, cx: &Context<'_>, model: &Model, origin: &Origin) -> Find
     let place = said.at.as_deref().and_then(|at| place(at, cx, model));
     let place = place.or_else(|| cx.me.origin.clone()).unwrap_or_else(|| origin.clone());
     let subject = said.at.unwrap_or_else(|| code.clone());
-    let finding =
-        Finding::new(severity, &code, said.message).at(&place).by(&cx.me.name).about(subject);
+    // A message of several lines would look like several findings.
+    let message = said.message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let finding = Finding::new(severity, &code, message).at(&place).by(&cx.me.name).about(subject);
     said.help.into_iter().fold(finding, Finding::help)
 }
 

@@ -186,7 +186,7 @@ impl Limits {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schemars(title = "capabilities")]
 pub struct Capabilities {
-    /// Addresses it talks to, as `https://api.example.com` or `host:port`. Ports are enforced, names are what its
+    /// Addresses it talks to, as `https://api.example.com` or `host:port`. Ports of TCP are enforced; names are what its
     /// author says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
@@ -196,9 +196,6 @@ pub struct Capabilities {
     /// Environment variables it sees.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// Secrets of its own whose values it sees.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub secrets: Vec<String>,
 }
 
 impl Capabilities {
@@ -211,12 +208,7 @@ impl Capabilities {
     /// Returns each right in words of its own, as `network https://api.example.com`.
     #[must_use]
     pub fn rights(&self) -> Vec<String> {
-        let parts = [
-            ("network", &self.network),
-            ("files", &self.files),
-            ("env", &self.env),
-            ("secrets", &self.secrets),
-        ];
+        let parts = [("network", &self.network), ("files", &self.files), ("env", &self.env)];
         let mut all: Vec<String> = parts
             .iter()
             .flat_map(|(kind, names)| names.iter().map(move |name| format!("{kind} {name}")))
@@ -281,18 +273,6 @@ pub(super) fn check(manifest: &Manifest, node: &Node, files: &Files) -> Findings
         }
         if let Some(exec) = of_stage(manifest, stage) {
             check_exec(exec, at("exec"), manifest, files, &mut findings);
-        }
-    }
-    for (i, name) in manifest.capabilities.secrets.iter().enumerate() {
-        if !manifest.secrets.contains_key(name) {
-            let at = node.at(&["capabilities", "secrets", &i.to_string()]);
-            let text = format!("{} has no secret `{name}`", manifest.name);
-            let finding =
-                Finding::fatal("plugin/value", text).at(at.map_or(&node.origin, |n| &n.origin));
-            findings
-                .push(finding.help(format!(
-                    "declare it:\n\n    secrets:\n      {name}: {{description: …}}"
-                )));
         }
     }
     for (key, i, text, help) in unreachable(&manifest.capabilities) {

@@ -10,7 +10,8 @@ use std::fs;
 use std::io::{Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,7 +20,7 @@ use super::find::find;
 use super::folder::WRITING;
 use super::supervise::{ORDER, Order, Report, Stopped};
 use super::{Failure, Runtime};
-use crate::finding::{Finding, Findings};
+use crate::finding::{Finding, Findings, plain};
 use crate::plugin::Package;
 use crate::plugin::contract::Response;
 use crate::plugin::program::Command;
@@ -28,6 +29,8 @@ use crate::plugin::program::Command;
 const LOG: usize = 256 * 1024;
 /// How many lines of a log stand in a finding.
 const LINES: usize = 12;
+/// How much longer than the program its supervisor may take.
+const GRACE: Duration = Duration::from_secs(15);
 /// The largest file that a program may write, in MiB.
 const FILE: u64 = 256;
 
@@ -159,13 +162,19 @@ impl Runtime {
         };
         let most = (limits.output << 20) as usize;
         let too_much = || fs::write(order.stop_file(), "output");
-        let (output, log) = talk(&mut child, call.input, most, &too_much)?;
-        let supervisor = child.wait()?;
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let longest = Duration::from_millis(order.milliseconds) + GRACE;
+        let (spoken, supervisor) = std::thread::scope(|scope| {
+            // When the supervisor is gone, or does nothing, what it watched over must not keep the pipes open.
+            let watched = scope.spawn(|| outlived(&mut child, longest));
+            let spoken = talk(pipes, call.input, most, &too_much);
+            (spoken, watched.join())
+        });
+        let (output, log) = spoken?;
+        let supervisor = supervisor.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let report = fs::read(order.report_file()).ok();
         let report: Option<Report> = report.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let Some(report) = report else {
-            // Somebody ended the supervisor: what it watched over has a group of its own.
-            super::supervise::end_group(child.id());
             let how = supervisor.signal().map_or_else(String::new, |s| format!(" by signal {s}"));
             let says = last_lines(&log);
             return Err(Failure::Ended { how: format!("its supervisor was ended{how}"), says });
@@ -191,16 +200,33 @@ impl Runtime {
     }
 }
 
+/// Waits for the supervisor, and then ends what is left of the program's group: nothing, unless the supervisor was ended
+/// itself, or does not end.
+fn outlived(child: &mut Child, longest: Duration) -> std::io::Result<ExitStatus> {
+    let begun = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            super::supervise::end_group(child.id());
+            return Ok(status);
+        }
+        if begun.elapsed() >= longest {
+            child.kill()?;
+        }
+        // Most programs take milliseconds, and some take minutes.
+        let waited =
+            (begun.elapsed() / 20).clamp(Duration::from_micros(100), Duration::from_millis(10));
+        std::thread::sleep(waited);
+    }
+}
+
 /// Writes the input and reads all that is said; over `most` bytes of output the program is stopped.
 fn talk(
-    child: &mut std::process::Child,
+    pipes: (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>),
     input: &[u8],
     most: usize,
     too_much: &(dyn Fn() -> std::io::Result<()> + Sync),
 ) -> std::io::Result<(Vec<u8>, String)> {
-    let (Some(mut to), Some(from), Some(errors)) =
-        (child.stdin.take(), child.stdout.take(), child.stderr.take())
-    else {
+    let (Some(mut to), Some(from), Some(errors)) = pipes else {
         return Err(std::io::Error::other("a pipe is missing"));
     };
     std::thread::scope(|scope| {
@@ -263,7 +289,7 @@ fn logged(line: &str) -> String {
         Ok(line) => format!("{}: {}", line.level, line.message),
         Err(_) => line.to_owned(),
     };
-    text.chars().filter(|c| !c.is_control() || *c == '\t').take(400).collect()
+    plain(&text).chars().take(400).collect()
 }
 
 /// Returns what a call comes to.
@@ -287,21 +313,25 @@ fn judged(
         Err(Failure::Limit { what, help, says: says.clone() })
     };
     let most = (limits.output << 20) as usize;
-    if output.len() > most || report.stopped == Some(Stopped::Asked) {
+    if output.len() > most {
         let what = format!("it said over {} MiB, and was ended", limits.output);
-        return limit(what, "output", &(limits.output * 2).to_string());
+        return limit(what, "output", &(limits.output * 2).min(256).to_string());
     }
     match report.stopped {
         Some(Stopped::Time) => {
             let what = format!("it had no answer after {}, and was ended", limits.timeout);
-            return limit(what, "timeout", "2m");
+            let more = if limits.milliseconds() < 120_000 { "2m" } else { "30m" };
+            return limit(what, "timeout", more);
         }
         Some(Stopped::Processes) => {
             let what =
                 format!("it had over {}, and was ended", processes(limits.processes as usize));
-            return limit(what, "processes", &(limits.processes * 2).to_string());
+            return limit(what, "processes", &(limits.processes * 2).min(1_024).to_string());
         }
-        _ => {}
+        Some(Stopped::Asked | Stopped::Signal | Stopped::Orphaned) => {
+            return Err(Failure::Ended { how: "kaws was asked to end".to_owned(), says });
+        }
+        None => {}
     }
     let document = || {
         let written = result(work, most).ok().flatten();

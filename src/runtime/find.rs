@@ -88,14 +88,22 @@ pub(super) fn find(
     let program = match &command.program {
         Word::Path(name) => on_path(name, "")?,
         Word::Own(file) => {
-            if let Some(name) = interpreter(package.files.get(file).map_or(&[], |b| b.as_ref())) {
+            let bytes = package.files.get(file).map_or(&[][..], |bytes| bytes.as_ref());
+            if let Some(why) = runs_nowhere(bytes) {
+                return Err(Failure::Start(format!("{file} {why}")));
+            }
+            if let Some(name) = interpreter(bytes) {
                 let why = format!(", and {file} is written for it");
                 if name.starts_with('/') {
                     let there = Path::new(&name);
                     if !there.exists() {
                         return Err(Failure::Missing(format!("there is no `{name}`{why}")));
                     }
-                    reads.extend(homes(there, host.home.as_deref()));
+                    // A plugin opens no folder by naming it: only what is on the user's own PATH is a program.
+                    let own = there.file_name().and_then(|own| look_up(own.to_str()?, &host.path));
+                    if own.as_deref() == Some(there) {
+                        reads.extend(homes(there, host.home.as_deref()));
+                    }
                 } else {
                     on_path(&name, &why)?;
                 }
@@ -127,15 +135,36 @@ pub(super) fn look_up(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
     path.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(runs)
 }
 
+/// Returns why this machine cannot run a file: it is no script with a first line, and no program for this processor.
+fn runs_nowhere(bytes: &[u8]) -> Option<&'static str> {
+    let mach = [&b"\xcf\xfa\xed\xfe"[..], b"\xca\xfe\xba\xbe"];
+    if bytes.starts_with(b"#!") || mach.iter().any(|magic| bytes.starts_with(magic)) {
+        return None;
+    }
+    if !bytes.starts_with(b"\x7fELF") {
+        return Some("is no program, or a script without `#!` in its first line");
+    }
+    let machine = bytes.get(18..20).map(|m| u16::from_le_bytes([m[0], m[1]]));
+    let own = match std::env::consts::ARCH {
+        "x86_64" => Some(62),
+        "aarch64" => Some(183),
+        _ => machine,
+    };
+    (machine != own).then_some("is a program for another processor")
+}
+
 /// Returns what a script's first line names: a path, or a name that `env` looks up.
 fn interpreter(bytes: &[u8]) -> Option<String> {
     let line = bytes.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split_whitespace();
     let first = words.next()?;
-    if first.ends_with("/env") {
-        return words.find(|w| !w.starts_with('-') && !w.contains('=')).map(str::to_owned);
+    if first != "/usr/bin/env" && first != "/bin/env" {
+        return Some(first.to_owned());
     }
-    Some(first.to_owned())
+    let name = words.find(|word| *word != "-S")?;
+    // Anything else that env can be told is not looked into.
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    (name.chars().all(plain) && !name.starts_with('-')).then(|| name.to_owned())
 }
 
 /// Returns the folders that a program is installed in: what stands around its `bin`, before and after links. The user's
@@ -163,6 +192,8 @@ mod tests {
         for (text, expected) in [
             ("#!/usr/bin/env python3\n", Some("python3")),
             ("#!/usr/bin/env -S python3 -u\n", Some("python3")),
+            ("#!/usr/bin/env -S -u /etc/hosts python3\n", None),
+            ("#!/usr/bin/env A=/etc/x python3\n", None),
             ("#!/bin/bash -e\nx", Some("/bin/bash")),
             ("echo", None),
             ("", None),

@@ -6,6 +6,7 @@
 
 mod cache;
 mod call;
+mod enter;
 mod failure;
 mod find;
 mod folder;
@@ -105,7 +106,7 @@ impl Runtime {
         exec: &Exec,
         request: &[u8],
         rights: Rights,
-    ) -> Result<Value, Box<Failure>> {
+    ) -> Result<(Value, Findings), Box<Failure>> {
         let command = exec.command(&platform()).map_err(|why| Box::new(Failure::Missing(why)))?;
         let told: Value = serde_json::from_slice(request).unwrap_or_default();
         let cluster = told.get("cluster").unwrap_or(&Value::Null);
@@ -115,10 +116,13 @@ impl Runtime {
         let seen = |name: &String| Some((name.clone(), self.host.environment.get(name)?.clone()));
         environment.extend(granted.filter_map(seen));
         let ran = self.run(&Call { package, command, input: request, environment, rights })?;
-        ran.response()?.value.ok_or_else(|| {
+        let mut notes = ran.notes();
+        notes.extend(degraded(&ran.without));
+        let value = ran.response()?.value.ok_or_else(|| {
             let (what, begins) = ("it has no `value`".to_owned(), String::new());
             Box::new(Failure::Answer { what, begins, says: Vec::new() })
-        })
+        })?;
+        Ok((value, notes))
     }
 
     /// Asks the program of a stage what stands in a file: a request that was kept.
@@ -293,7 +297,8 @@ impl Program {
         }
         let ran = ran?;
         let response = ran.response()?;
-        if let Some(entry) = kept {
+        // What there was to say would not be said the next time.
+        if let Some(entry) = kept.filter(|_| ran.left == 0 && ran.without.is_empty()) {
             entry.write(&ran.answer);
         }
         let mut notes = Findings::new();

@@ -1,55 +1,125 @@
 //! The sandbox of a program on Linux: which files it reaches (Landlock), which system calls it may make (seccomp), and
 //! none of root's rights.
-//! All hold for the calling thread and all that it starts, and can never be taken off again.
+//! All hold for the calling process and all that it starts, and can never be taken off again.
 
 use std::collections::BTreeMap;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, NetPort, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+    RulesetCreatedAttr, Scope, path_beneath_rules,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
 
 use super::supervise::Order;
 
-/// Calls that no plugin needs, and that lead out of the sandbox or to other processes.
+/// Calls that no plugin needs, and that lead out of the sandbox or to other processes, or leave something behind.
 const FORBIDDEN: &[libc::c_long] = &[
     libc::SYS_add_key,
     libc::SYS_bpf,
+    libc::SYS_chroot,
     libc::SYS_delete_module,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
     libc::SYS_finit_module,
+    libc::SYS_fremovexattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_fsmount,
+    libc::SYS_fsopen,
     libc::SYS_init_module,
+    libc::SYS_ioprio_set,
     libc::SYS_kexec_load,
     libc::SYS_keyctl,
+    libc::SYS_lremovexattr,
+    libc::SYS_lsetxattr,
     libc::SYS_mount,
+    libc::SYS_mount_setattr,
     libc::SYS_move_mount,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_msgget,
     libc::SYS_open_by_handle_at,
+    libc::SYS_open_tree,
     libc::SYS_perf_event_open,
     libc::SYS_pivot_root,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_ptrace,
     libc::SYS_reboot,
+    libc::SYS_removexattr,
     libc::SYS_request_key,
+    libc::SYS_semget,
     libc::SYS_setns,
+    libc::SYS_setxattr,
+    libc::SYS_shmat,
+    libc::SYS_shmget,
     libc::SYS_swapoff,
     libc::SYS_swapon,
     libc::SYS_umount2,
     libc::SYS_unshare,
     libc::SYS_userfaultfd,
+    // setxattrat and removexattrat, which libc does not name yet.
+    463,
+    466,
 ];
+/// Those that only this architecture has.
+#[cfg(target_arch = "x86_64")]
+const FORBIDDEN_HERE: &[libc::c_long] = &[libc::SYS_chown, libc::SYS_lchown];
+#[cfg(not(target_arch = "x86_64"))]
+const FORBIDDEN_HERE: &[libc::c_long] = &[];
 
 /// Calls that programs ask whether they are there: they go on without.
-const ABSENT: &[libc::c_long] = &[libc::SYS_io_uring_setup, libc::SYS_io_uring_enter];
+const ABSENT: &[libc::c_long] =
+    &[libc::SYS_clone3, libc::SYS_io_uring_enter, libc::SYS_io_uring_setup];
 
-/// Calls that seem to succeed and do nothing: all processes of a program stay in one group, and end together. A storm of
-/// processes that each leave it could not be ended any more.
-const IDLE: &[libc::c_long] = &[libc::SYS_setpgid, libc::SYS_setsid];
+/// Calls that seem to succeed and do nothing. All processes of a program stay in one group, and end together: a storm of
+/// processes that each leave it could not be ended any more. And modes and times of files, which Landlock does not cover,
+/// stay as they are.
+const IDLE: &[libc::c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_setpgid,
+    libc::SYS_setsid,
+    libc::SYS_utimensat,
+    // fchmodat2.
+    452,
+];
+#[cfg(target_arch = "x86_64")]
+const IDLE_HERE: &[libc::c_long] =
+    &[libc::SYS_chmod, libc::SYS_futimesat, libc::SYS_utime, libc::SYS_utimes];
+#[cfg(not(target_arch = "x86_64"))]
+const IDLE_HERE: &[libc::c_long] = &[];
 
-/// Enters the sandbox; returns what of it this machine does not have.
-pub(super) fn enter(order: &Order) -> Result<Vec<String>, String> {
-    let mut without = Vec::new();
+/// Returns what of the sandbox this machine does not have.
+pub(super) fn missing() -> Vec<String> {
+    // What each version of Landlock brought; a kernel that lacks one lacks all after it.
+    let parts = [
+        (ABI::V1, "Landlock, which hides files"),
+        (ABI::V3, "Landlock of Linux 6.2, which keeps files from being cut"),
+        (ABI::V4, "Landlock of Linux 6.7, which knows ports"),
+        (ABI::V6, "Landlock of Linux 6.12, which keeps signals in"),
+    ];
+    let first = parts.into_iter().find(|(abi, _)| !has(*abi));
+    first.map(|(_, what)| what.to_owned()).into_iter().collect()
+}
+
+fn has(abi: ABI) -> bool {
+    let asked = || {
+        let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        let ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
+        let net = AccessNet::from_all(abi);
+        let ruleset = if net.is_empty() { ruleset } else { ruleset.handle_access(net)? };
+        let scope = Scope::from_all(abi);
+        if scope.is_empty() { ruleset } else { ruleset.scope(scope)? }.create()
+    };
+    asked().is_ok()
+}
+
+/// Enters the sandbox, as far as this machine has it.
+pub(super) fn enter(order: &Order) -> Result<(), String> {
     // Root's rights go past Landlock: without them, root is a user like any other, and cannot get them back.
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -57,19 +127,11 @@ pub(super) fn enter(order: &Order) -> Result<Vec<String>, String> {
         inheritable: CapabilitySet::empty(),
     };
     rustix::thread::set_capabilities(None, none).map_err(|error| error.to_string())?;
-    match files(order) {
-        // Kernels before 6.12 know less of it; what files there are is hidden from 5.13 on, and the rest is seccomp's.
-        Ok(RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced) => {}
-        Ok(RulesetStatus::NotEnforced) => without.push("Landlock, which hides files".to_owned()),
-        Err(error) => return Err(format!("the sandbox for files cannot be made: {error}")),
-    }
-    if calls(order).is_err() {
-        without.push("seccomp, which hides the network".to_owned());
-    }
-    Ok(without)
+    files(order).map_err(|error| error.to_string())?;
+    calls(order)
 }
 
-fn files(order: &Order) -> Result<RulesetStatus, landlock::RulesetError> {
+fn files(order: &Order) -> Result<(), landlock::RulesetError> {
     let abi = ABI::V6;
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -84,27 +146,50 @@ fn files(order: &Order) -> Result<RulesetStatus, landlock::RulesetError> {
     for port in &order.ports {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
-    Ok(ruleset.restrict_self()?.ruleset)
+    ruleset.restrict_self().map(|_| ())
 }
 
 fn calls(order: &Order) -> Result<(), String> {
-    let network = if order.ports.is_empty() { Some(libc::SYS_socket) } else { None };
-    let forbidden = FORBIDDEN.iter().copied().chain(network);
-    deny(&forbidden.collect::<Vec<_>>(), libc::EACCES)?;
-    deny(ABSENT, libc::ENOSYS)?;
-    deny(IDLE, 0)
+    let plain = FORBIDDEN.iter().chain(FORBIDDEN_HERE).map(|number| (*number, Vec::new()));
+    let mut denied: Rules = plain.collect();
+    // Limits of other processes are theirs; and a world of its own users has rights there that are none of ours.
+    denied.insert(libc::SYS_prlimit64, vec![rule(&[when(0, SeccompCmpOp::Ne, 0)?])?]);
+    let users = libc::CLONE_NEWUSER as u64;
+    denied.insert(libc::SYS_clone, vec![rule(&[when(0, SeccompCmpOp::MaskedEq(users), users)?])?]);
+    let socket = if order.ports.is_empty() {
+        Vec::new()
+    } else {
+        // Of the network, and of what names are looked up by: not of services on this machine.
+        let domains = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+        let other: Result<Vec<_>, String> =
+            domains.iter().map(|domain| when(0, SeccompCmpOp::Ne, *domain as u64)).collect();
+        vec![rule(&other?)?]
+    };
+    denied.insert(libc::SYS_socket, socket);
+    let all = |numbers: &[libc::c_long]| numbers.iter().map(|n| (*n, Vec::new())).collect();
+    answer(denied, libc::EACCES)?;
+    answer(all(ABSENT), libc::ENOSYS)?;
+    answer(all(&[IDLE, IDLE_HERE].concat()), 0)
 }
 
-fn deny(numbers: &[libc::c_long], error: i32) -> Result<(), String> {
+/// Calls by their numbers, with what their arguments must be; nothing for any.
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+fn when(argument: u8, is: SeccompCmpOp, value: u64) -> Result<SeccompCondition, String> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, is, value).map_err(|e| e.to_string())
+}
+
+fn rule(all: &[SeccompCondition]) -> Result<SeccompRule, String> {
+    SeccompRule::new(all.to_vec()).map_err(|error| error.to_string())
+}
+
+/// Has calls answered with `error`, 0 for success, and not done.
+fn answer(rules: Rules, error: i32) -> Result<(), String> {
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|_| "no filter".to_owned())?;
     // The same calls by their other numbers, which some kernels of this architecture have.
-    let others = if cfg!(target_arch = "x86_64") { Some(0x4000_0000) } else { None };
-    let rules: BTreeMap<i64, Vec<_>> = numbers
-        .iter()
-        .flat_map(|number| [Some(*number), others.map(|bit| *number | bit)])
-        .flatten()
-        .map(|number| (number, Vec::new()))
-        .collect();
+    let other = if cfg!(target_arch = "x86_64") { 0x4000_0000 } else { 0 };
+    let others: Rules = rules.iter().map(|(number, rule)| (number | other, rule.clone())).collect();
+    let rules = rules.into_iter().chain(others).collect();
     let error = SeccompAction::Errno(error.unsigned_abs());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, error, arch);
     let program: BpfProgram =

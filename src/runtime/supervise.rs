@@ -1,7 +1,6 @@
-//! The supervisor of one program, a process of its own: `kaws __exec`. It starts the program with its limits and in its
-//! sandbox, watches it, ends it when it goes too far, and then ends whatever the program has left behind.
+//! The supervisor of one program, a process of its own: `kaws __exec`. It has the program started (`enter`), watches it, ends it when it goes too far, and then ends whatever the program has left behind.
 //!
-//! Not here: what the program is told and says; that goes past the supervisor.
+//! Not here: what the program is told and says, which goes past the supervisor; its sandbox and limits (`enter`).
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,12 +17,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// The environment variable that holds the order.
 pub(super) const ORDER: &str = "KAWS_SUPERVISE";
+/// The word for the process that enters the sandbox and becomes the program.
+pub(super) const ENTER: &str = "__enter";
+/// How that process ends when it cannot become the program.
+pub(super) const NOT_STARTED: i32 = 126;
 /// How often the supervisor looks around.
 const TICK: Duration = Duration::from_millis(5);
 /// How long it tries to end what is left.
@@ -60,9 +63,23 @@ impl Order {
         self.place.join("stop")
     }
 
+    /// Why the program could not be started, if it could not.
+    pub(super) fn not_started_file(&self) -> PathBuf {
+        self.work().join(".not-started")
+    }
+
     pub(super) fn work(&self) -> PathBuf {
         self.place.join("work")
     }
+}
+
+/// What else the process that enters the sandbox has to know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Entering {
+    /// How much the program gives way to its supervisor.
+    pub(super) nicer: i32,
+    /// How many threads this machine has.
+    pub(super) threads: u64,
 }
 
 /// How it went.
@@ -85,7 +102,10 @@ pub(super) struct Report {
 pub(super) enum Stopped {
     Time,
     Processes,
+    /// By kaws: it has said too much.
     Asked,
+    /// By a signal to the supervisor.
+    Signal,
     Orphaned,
 }
 
@@ -94,6 +114,9 @@ pub(super) enum Stopped {
 pub fn main() -> ExitCode {
     let order = std::env::var(ORDER).ok().and_then(|text| serde_json::from_str(&text).ok());
     let Some(order) = order else { return ExitCode::from(64) };
+    if std::env::args_os().nth(1).is_some_and(|word| word == ENTER) {
+        return super::enter::main(&order);
+    }
     let report = supervise(&order);
     let text = serde_json::to_vec(&report).unwrap_or_default();
     if fs::write(order.report_file(), text).is_err() {
@@ -114,17 +137,19 @@ fn supervise(order: &Order) -> Report {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut watch = Watch::new(order);
-    set_limits(order, watch.base);
+    #[cfg(target_os = "linux")]
+    report.without.extend(super::sandbox::missing());
+    #[cfg(not(target_os = "linux"))]
+    report.without.push("a sandbox".to_owned());
     // Root is free of the limit of processes, and so has to see a storm in time; others may not be this bold.
     let bold = rustix::process::nice(-15).is_ok();
+    let entering = Entering { nicer: if bold { 20 } else { 5 }, threads: watch.base };
     let (tell, told) = channel();
     std::thread::scope(|scope| {
-        // The sandbox is a thread's, and its children's: the supervisor's own thread stays outside.
-        scope.spawn(|| run(order, if bold { 20 } else { 5 }, &tell));
+        scope.spawn(|| run(&entering, &tell));
         let deadline = Instant::now() + Duration::from_millis(order.milliseconds);
         loop {
             match told.recv_timeout(TICK.min(deadline.saturating_duration_since(Instant::now()))) {
-                Ok(Told::Without(parts)) => report.without = parts,
                 Ok(Told::Started) => watch.leave_group(),
                 Ok(Told::NotStarted(why)) => {
                     report.start = Some(why).filter(|_| report.stopped.is_none());
@@ -137,7 +162,7 @@ fn supervise(order: &Order) -> Report {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     if asked_to_end.load(Ordering::Relaxed) {
-                        report.stopped = Some(Stopped::Asked);
+                        report.stopped = Some(Stopped::Signal);
                     }
                     report.stopped = report.stopped.or_else(|| watch.too_far(deadline));
                     if report.stopped.is_some() {
@@ -150,76 +175,37 @@ fn supervise(order: &Order) -> Report {
     });
     let left = watch.end_all();
     report.left = if report.stopped.is_none() { left } else { 0 };
+    if report.code == Some(NOT_STARTED) {
+        report.start = fs::read_to_string(order.not_started_file()).ok();
+    }
+    if report.stopped == Some(Stopped::Orphaned) {
+        // Nobody else is there to do it.
+        let _ = fs::remove_dir_all(&order.place);
+        let _ = fs::remove_dir_all(&order.folder);
+    }
     report
 }
 
 enum Told {
-    Without(Vec<String>),
     Started,
     NotStarted(String),
     Ended(ExitStatus),
 }
 
-fn run(order: &Order, nicer: i32, tell: &Sender<Told>) {
+/// Starts the program, by way of a process that enters the sandbox first: nothing of the supervisor is in there.
+fn run(entering: &Entering, tell: &Sender<Told>) {
     let say = |told| {
         let _ = tell.send(told);
     };
-    #[cfg(target_os = "linux")]
-    match super::sandbox::enter(order) {
-        Ok(without) => say(Told::Without(without)),
-        Err(why) => return say(Told::NotStarted(why)),
-    }
-    // The supervisor gets the processor when it wants it, whatever the program does. On Linux this is a thread's, too.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::nice(nicer);
-    #[cfg(not(target_os = "linux"))]
-    say(Told::Without(vec!["a sandbox".to_owned()]));
-    let started = Command::new(&order.program)
-        .args(&order.arguments)
-        .current_dir(&order.folder)
-        .env_remove(ORDER)
-        .spawn();
+    let started = std::env::current_exe().and_then(|own| {
+        let entering = serde_json::to_string(entering)?;
+        Command::new(own).arg(ENTER).arg(entering).spawn()
+    });
     let ended = started.and_then(|mut child| {
-        // The supervisor itself needs more memory than some programs may have, so this comes after the start.
-        #[cfg(target_os = "linux")]
-        {
-            let hard = Rlimit { current: Some(order.memory), maximum: Some(order.memory) };
-            let pid = Pid::from_raw(child.id().cast_signed());
-            let _ = rustix::process::prlimit(pid, Resource::Data, hard);
-        }
         say(Told::Started);
         child.wait()
     });
-    match ended {
-        Ok(status) => say(Told::Ended(status)),
-        Err(error) => {
-            let hint = match error.raw_os_error() {
-                Some(8) => {
-                    ": it is no program for this machine, or a script without `#!` in its first line"
-                }
-                Some(13) => {
-                    ": the folder of temporary files may not run programs; TMPDIR names another"
-                }
-                _ => "",
-            };
-            say(Told::NotStarted(format!("{error}{hint}")));
-        }
-    }
-}
-
-fn set_limits(order: &Order, threads: u64) {
-    let limits = [
-        (Resource::Core, 0),
-        (Resource::Fsize, order.file),
-        (Resource::Nofile, 1_024),
-        // It counts all that the user has: what there is now, and the program's own.
-        (Resource::Nproc, threads + order.processes),
-    ];
-    for (resource, limit) in limits {
-        let most = rustix::process::getrlimit(resource).maximum;
-        let limit = Some(most.map_or(limit, |most| most.min(limit)));
-        let _ = rustix::process::setrlimit(resource, Rlimit { current: limit, maximum: limit });
-    }
+    say(ended.map_or_else(|error| Told::NotStarted(error.to_string()), Told::Ended));
 }
 
 /// What the supervisor watches.
@@ -272,7 +258,7 @@ impl<'a> Watch<'a> {
             return false;
         }
         self.signal_group(Signal::STOP);
-        let many = descendants().len() as u64 > most;
+        let many = counted(true).len() as u64 > most;
         self.signal_group(Signal::CONT);
         many
     }
@@ -328,8 +314,14 @@ fn reap() -> bool {
 /// Returns all processes below this one.
 #[cfg(target_os = "linux")]
 fn descendants() -> Vec<i32> {
+    counted(false)
+}
+
+/// Returns all processes below this one, those that have ended and were not waited for among them or not.
+#[cfg(target_os = "linux")]
+fn counted(ended: bool) -> Vec<i32> {
     let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for (pid, parent) in processes() {
+    for (pid, parent) in processes(ended) {
         children.entry(parent).or_default().push(pid);
     }
     let mut all = Vec::new();
@@ -347,6 +339,11 @@ fn descendants() -> Vec<i32> {
     Vec::new()
 }
 
+#[cfg(not(target_os = "linux"))]
+fn counted(_: bool) -> Vec<i32> {
+    Vec::new()
+}
+
 /// Ends what is left of a program whose supervisor is gone.
 pub(super) fn end_group(leader: u32) {
     if let Some(group) = Pid::from_raw(leader.cast_signed()) {
@@ -354,9 +351,9 @@ pub(super) fn end_group(leader: u32) {
     }
 }
 
-/// Returns the processes of this machine with their parents, but for those that have ended.
+/// Returns the processes of this machine with their parents.
 #[cfg(target_os = "linux")]
-fn processes() -> Vec<(i32, i32)> {
+fn processes(with_ended: bool) -> Vec<(i32, i32)> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let one = |entry: fs::DirEntry| {
         let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
@@ -365,7 +362,7 @@ fn processes() -> Vec<(i32, i32)> {
         let mut fields = text.rsplit_once(')')?.1.split_whitespace();
         let ended = fields.next()? == "Z";
         let parent = fields.next()?.parse().ok()?;
-        (!ended).then_some((pid, parent))
+        (with_ended || !ended).then_some((pid, parent))
     };
     entries.flatten().filter_map(one).collect()
 }

@@ -8,6 +8,7 @@ use super::{Exit, folder, only_file, options, tell, unreadable};
 use crate::cli::Common;
 use crate::cli::arguments::RunArguments;
 use crate::cli::report::{say, say_error, say_failure, say_line};
+use crate::finding::plain;
 use crate::kit::{self, Test};
 use crate::plugin::Package;
 use crate::runtime::{Ran, Runtime};
@@ -42,8 +43,8 @@ fn ran(common: &Common, arguments: &RunArguments) -> Result<Exit, Exit> {
 }
 
 fn show(common: &Common, ran: &Ran, package: &Package) -> Result<Exit, Exit> {
-    ran.log.lines().for_each(say_line);
-    say(&pretty(&ran.answer));
+    ran.log.lines().for_each(|line| say_line(&plain(line)));
+    say(&plain(&pretty(&ran.answer)));
     match ran.response() {
         Ok(_) => Ok(Exit::Done),
         Err(failure) => {

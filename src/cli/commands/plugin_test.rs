@@ -7,6 +7,7 @@ use super::{Exit, asked};
 use crate::cli::arguments::TestArguments;
 use crate::cli::report::{say, say_error, say_failure};
 use crate::cli::{Common, Output};
+use crate::finding::plain;
 use crate::kit::{self, Report, Test};
 
 /// Runs a plugin's cases.
@@ -49,13 +50,13 @@ fn tell(report: &Report, dir: &Path, start: Instant) {
     let head = format!("{}, {} {cases}", report.title, report.cases.len());
     let time = format!("{:.2} s", start.elapsed().as_secs_f64());
     say(&format!("{head}{time:>width$}", width = 79_usize.saturating_sub(head.chars().count())));
-    say(&report.to_text(dir));
+    say(&plain(&report.to_text(dir)));
 }
 
 /// Shows what differs, case by case, and keeps what is agreed to.
 fn reviewed(mut report: Report, test: &Test) -> Result<Report, Exit> {
     for case in report.cases.iter_mut().filter(|case| case.failure.is_some()) {
-        say(&format!("{}\n\n{}", case.name, case.failure.as_deref().unwrap_or_default()));
+        say(&format!("{}\n\n{}", case.name, plain(case.failure.as_deref().unwrap_or_default())));
         if asked("Keep this?", "review needs a terminal; --update keeps all").is_err() {
             continue;
         }

@@ -7,7 +7,7 @@ use super::write;
 use crate::cli::arguments::LockArguments;
 use crate::cli::commands::{Exit, asked, only_file, options, tell, unreadable};
 use crate::cli::deploying::{connect, fail};
-use crate::cli::report::say;
+use crate::cli::report::{say, say_findings};
 use crate::cli::{Common, Output};
 use crate::finding::{Finding, Findings};
 use crate::load;
@@ -47,7 +47,7 @@ pub(super) async fn ask(
         let cloud = connect(&arguments.cloud, &setup.config, file, BTreeMap::new());
         let cloud = cloud.await.map_err(|error| fail(&error))?;
         for question in open {
-            match answer(common, &setup, question, path, &*cloud).await {
+            match answer(common, &setup, question, path, &*cloud, &mut findings).await {
                 Ok(answered) => {
                     if common.output == Output::Text {
                         say(&format!(
@@ -67,6 +67,7 @@ pub(super) async fn ask(
         write(path, &new)?;
     }
     stop(common, &mut findings)?;
+    say_findings(&findings, true);
     Ok(questions.into_iter().map(|question| question.name).collect())
 }
 
@@ -132,6 +133,7 @@ async fn answer(
     question: &Question,
     path: &Path,
     cloud: &dyn Cloud,
+    findings: &mut Findings,
 ) -> Result<Answered, Box<Finding>> {
     let value = match &question.how {
         How::Exec(exec, request) => {
@@ -151,13 +153,13 @@ async fn answer(
                 reads: capabilities.files.iter().filter_map(beside).collect(),
                 ..Rights::none()
             };
-            runtime.look_up(&instance.package, exec, request, rights).map_err(|failure| {
-                Box::new(
-                    failure
-                        .finding(&instance.package, &format!("the lookup {}", question.name))
-                        .at(&question.origin),
-                )
-            })?
+            let looked_up = runtime.look_up(&instance.package, exec, request, rights);
+            let (value, notes) = looked_up.map_err(|failure| {
+                let when = format!("the lookup {}", question.name);
+                Box::new(failure.finding(&instance.package, &when).at(&question.origin))
+            })?;
+            findings.extend(notes.into_iter().map(|note| note.at(&question.origin)));
+            value
         }
         how => crate::resolve::look_up(how, cloud, &Http::default()).await.map_err(|error| {
             let text = format!("{} was not answered", question.name);
