@@ -59,7 +59,11 @@ fn runtime() -> Arc<Runtime> {
 fn each_sdk_passes_its_own_tests() {
     let sdk = root().join("sdk");
     runs(Command::new("python3").args(["-m", "unittest", "-q"]).current_dir(sdk.join("python")));
-    runs(Command::new("gofmt").args(["-l", "."]).current_dir(sdk.join("go")));
+    let root_of_go = runs(Command::new("go").args(["env", "GOROOT"])).stdout;
+    let gofmt = Path::new(String::from_utf8(root_of_go).unwrap().trim()).join("bin/gofmt");
+    let unformatted =
+        runs(Command::new(gofmt).args(["-l", "."]).current_dir(sdk.join("go"))).stdout;
+    assert_eq!(String::from_utf8(unformatted).unwrap(), "");
     runs(Command::new("go").args(["vet", "./..."]).current_dir(sdk.join("go")));
     runs(Command::new("go").args(["test", "./..."]).current_dir(sdk.join("go")));
     let target = root().join("target/sdk");
