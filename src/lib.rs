@@ -13,6 +13,7 @@ pub mod deploy;
 pub mod edit;
 pub mod emit;
 pub mod finding;
+pub mod install;
 pub mod kit;
 pub mod kubernetes;
 pub mod load;

@@ -80,6 +80,63 @@ pub struct LockedPlugin {
     /// What its programs may reach, as it was granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<String>,
+    /// Where it was installed from, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Installed>,
+}
+
+impl LockedPlugin {
+    /// Returns the hash of its files on this machine: archives of a release can be one for each platform.
+    #[must_use]
+    pub fn tree(&self) -> &str {
+        let archive = self.source.as_ref().and_then(Installed::archive);
+        archive.map_or(&self.sha256, |archive| &archive.tree)
+    }
+}
+
+/// Where a plugin was installed from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "where a plugin was installed from")]
+pub struct Installed {
+    /// The source, as it was named.
+    pub from: String,
+    /// The address of the releases' API, where it is not the usual one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api: Option<String>,
+    /// The commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[0-9a-f]{40}([0-9a-f]{24})?$"))]
+    pub revision: Option<String>,
+    /// The archives, by platform: `any`, or linux-amd64 and so on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub archives: BTreeMap<String, Archive>,
+    /// The name of the key that signed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signer: Option<String>,
+}
+
+impl Installed {
+    /// Returns the archive for this machine.
+    #[must_use]
+    pub fn archive(&self) -> Option<&Archive> {
+        self.archives.get("any").or_else(|| self.archives.get(&crate::name::platform()))
+    }
+}
+
+/// An archive, as it was downloaded and unpacked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "an archive")]
+pub struct Archive {
+    /// Its address.
+    pub url: String,
+    /// The hash of its bytes.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    pub sha256: String,
+    /// The hash of the files in it.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
+    pub tree: String,
 }
 
 impl Lock {

@@ -123,6 +123,21 @@ pub fn did_you_mean<'a>(
         .map(|(_, c)| c)
 }
 
+/// Returns the name of the platform that this binary is for.
+#[must_use]
+pub fn platform() -> String {
+    let os = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{os}-{arch}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,10 +14,20 @@ const PAUSES: [std::time::Duration; 2] =
 /// What a server answers that can do it in a moment.
 const LATER: [u16; 4] = [429, 502, 503, 504];
 
+/// How long a download may take.
+const LONG: std::time::Duration = std::time::Duration::from_mins(10);
+
 /// The web.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Http {
     client: std::sync::OnceLock<reqwest::Client>,
+    patience: std::time::Duration,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { client: std::sync::OnceLock::new(), patience: PATIENCE }
+    }
 }
 
 fn failed(url: &str, error: &reqwest::Error) -> CloudError {
@@ -31,12 +41,18 @@ fn failed(url: &str, error: &reqwest::Error) -> CloudError {
 }
 
 impl Http {
+    /// Returns the web for downloads, which take their time.
+    #[must_use]
+    pub fn patient() -> Self {
+        Self { patience: LONG, ..Self::default() }
+    }
+
     fn client(&self, url: &str) -> Answer<&reqwest::Client> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
         let agent = concat!("kaws/", env!("CARGO_PKG_VERSION"));
-        let client = reqwest::Client::builder().timeout(PATIENCE).user_agent(agent).build();
+        let client = reqwest::Client::builder().timeout(self.patience).user_agent(agent).build();
         let client = client.map_err(|error| failed(url, &error))?;
         Ok(self.client.get_or_init(|| client))
     }

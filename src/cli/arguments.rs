@@ -31,9 +31,10 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Returns the same, with what runs programs.
-    pub(super) fn with(mut self, programs: Option<Arc<Runtime>>) -> Self {
+    /// Returns the same, with what this machine has for plugins.
+    pub(super) fn with(mut self, programs: Option<Arc<Runtime>>, store: Option<PathBuf>) -> Self {
         self.common.programs = programs;
+        self.common.store = store;
         self
     }
 }
@@ -56,6 +57,9 @@ pub(super) struct Common {
     /// For people, or for programs.
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORM")]
     pub(super) output: Output,
+    /// Where installed plugins lie.
+    #[arg(skip)]
+    pub(super) store: Option<PathBuf>,
     /// What runs the programs of plugins.
     #[arg(skip)]
     pub(super) programs: Option<Arc<Runtime>>,
@@ -480,11 +484,67 @@ pub(super) enum PluginCommand {
         after_help = "Examples:\n  kaws plugin run plugins/acme --case everywhere\n  kaws plugin run plugins/acme --stage render         in the cluster that is here\n  kaws plugin run plugins/acme --case everywhere --ask > request.json\n  kaws plugin run plugins/acme --request request.json"
     )]
     Run(RunArguments),
+    /// Install a plugin, or all that kaws.lock names: fetched, checked, and written into kaws.lock.
+    #[command(
+        after_help = "Examples:\n  kaws plugin install acme/motd              its latest release\n  kaws plugin install acme/motd@1.2.0\n  kaws plugin install git+https://git.example.com/acme/plugins@v3//motd\n  kaws plugin install https://example.com/motd-1.2.0.tar.gz\n  kaws plugin install s3://acme-plugins/motd-1.2.0.tar.gz\n  kaws plugin install ./motd-1.2.0.tar.gz\n  kaws plugin install                        what kaws.lock names"
+    )]
+    Install(InstallArguments),
+    /// Install newer versions of what was installed; stops where one asks for new rights.
+    #[command(after_help = "Examples:\n  kaws plugin update\n  kaws plugin update motd --to 1.3.0")]
+    Update(UpdateArguments),
+    /// Take a plugin that was installed out of kaws.lock.
+    #[command(after_help = "Example:\n  kaws plugin remove motd")]
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// Pack a plugin's folder into the archive that others install: the same bytes each time.
+    #[command(
+        after_help = "Example:\n  kaws plugin package plugins/motd && minisign -Sm motd-1.2.0.tar.gz"
+    )]
+    Package {
+        /// The plugin's folder.
+        dir: PathBuf,
+        /// Where the archive is written; by default NAME-VERSION.tar.gz here.
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
     /// Build a plugin, where its manifest says how, and run its cases.
     #[command(
         after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --review\n  kaws plugin test plugins/acme-agent --case one-pool --update\n  kaws plugin test plugins/acme-agent --junit report.xml"
     )]
     Test(TestArguments),
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct InstallArguments {
+    /// Where it comes from; without it, all that kaws.lock names is installed.
+    pub(super) source: Option<String>,
+    #[command(flatten)]
+    pub(super) how: FetchArguments,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct UpdateArguments {
+    /// The plugins; without names, all that were installed.
+    pub(super) names: Vec<String>,
+    /// The version, or the revision, instead of the newest.
+    #[arg(long, value_name = "VERSION")]
+    pub(super) to: Option<String>,
+    #[command(flatten)]
+    pub(super) how: FetchArguments,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct FetchArguments {
+    #[command(flatten)]
+    pub(super) cloud: deploying::CloudArguments,
+    /// Grant what it asks for.
+    #[arg(long)]
+    pub(super) grant: bool,
+    /// The address of the API that tells of releases, for USER/REPO.
+    #[arg(long, value_name = "URL")]
+    pub(super) releases: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -29,7 +29,7 @@ pub fn main() -> ExitCode {
         return crate::runtime::supervise::main();
     }
     let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments.with(programs::runtime()),
+        Ok(arguments) => arguments.with(programs::runtime(), programs::store()),
         Err(error) => {
             // Help and the version are no mistakes.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };

@@ -12,6 +12,13 @@ pub(super) fn supervises() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == "__exec" || word == "__enter")
 }
 
+/// Returns where installed plugins lie on this machine.
+pub(super) fn store() -> Option<PathBuf> {
+    let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = named("XDG_DATA_HOME").or_else(|| Some(named("HOME")?.join(".local/share")))?;
+    Some(data.join("kaws").join("plugins"))
+}
+
 /// Returns what runs programs; nothing on a machine that does not say where kaws itself is.
 pub(super) fn runtime() -> Option<Arc<Runtime>> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);

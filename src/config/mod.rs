@@ -30,6 +30,10 @@ use serde_json::Value;
 /// The version of the format of `cluster.yaml` and `plugin.yaml`.
 pub const API_VERSION: &str = "kaws/v1";
 
+/// What is about plugins, and no fact of the cluster: templates and programs do not see it.
+const HIDDEN: [&str; 7] =
+    ["plugins", "prefer", "customise", "accept", "extends", "pluginDirs", "signatures"];
+
 /// A cluster: the whole of `cluster.yaml`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -87,6 +91,9 @@ pub struct Cluster {
     /// Plugins by name: what is listed is on, unless it says `enabled: false`.
     #[serde(default)]
     pub plugins: BTreeMap<String, PluginUse>,
+    /// Who may sign plugins that are installed.
+    #[serde(default)]
+    pub signatures: Signatures,
     /// Further folders that hold plugins, beside `plugins/`.
     #[serde(default)]
     pub plugin_dirs: Vec<String>,
@@ -99,6 +106,27 @@ pub struct Cluster {
     /// Warnings to silence, and secret-looking values to allow: code or path, with the reason.
     #[serde(default)]
     pub accept: BTreeMap<String, String>,
+}
+
+/// Signatures of the archives that plugins come in.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schemars(title = "signatures")]
+pub struct Signatures {
+    /// Public keys of minisign, by a name of yours for who has the other half.
+    #[schemars(extend("additionalProperties" = {"type": "string", "pattern": "^RW[A-Za-z0-9+/]{54}$"}))]
+    pub keys: BTreeMap<String, String>,
+    /// Whether a plugin that is not signed is refused: by default where there are keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+}
+
+impl Signatures {
+    /// Returns whether what is not signed is refused.
+    #[must_use]
+    pub fn required(&self) -> bool {
+        self.required.unwrap_or(!self.keys.is_empty())
+    }
 }
 
 /// A partition of AWS.
@@ -286,7 +314,7 @@ impl Cluster {
         if let Some(map) = value.as_object_mut() {
             map.insert("etcdPeers".to_owned(), Value::Object(peers));
             map.insert("etcdEndpoints".to_owned(), Value::Array(endpoints));
-            for key in ["plugins", "prefer", "customise", "accept", "extends", "pluginDirs"] {
+            for key in HIDDEN {
                 map.remove(key);
             }
             map.extend(derived.into_iter().map(|(k, v)| (k.to_owned(), v)));
@@ -301,7 +329,7 @@ impl Cluster {
         let text =
             |description: &str| serde_json::json!({"type": "string", "description": description});
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
-            for key in ["plugins", "prefer", "customise", "accept", "extends", "pluginDirs"] {
+            for key in HIDDEN {
                 properties.remove(key);
             }
             let derived = [

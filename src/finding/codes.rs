@@ -315,6 +315,28 @@ pub const CODES: &[Code] = &[
     code("flags/unknown", "The component never had the flag, and does not start with it."),
     code("flags/value", "The component cannot read the flag's value, and does not start."),
     code(
+        "install/archive",
+        "The archive a plugin comes in is broken, or does what no archive of a plugin does: it leads out of its folder, holds links or devices, or unpacks to far more than it should. Nothing of it was written.",
+    ),
+    code(
+        "install/changed",
+        "What a source gives is not what kaws.lock recorded for the same version. A published version does not change: ask its publisher.",
+    ),
+    code("install/in-use", "A plugin is to be removed, and cluster.yaml still names it."),
+    code(
+        "install/manifest",
+        "What a release says of itself does not agree: its tag, its archives and its plugin.yaml are of one version and one text.",
+    ),
+    code(
+        "install/new-rights",
+        "A newer version of a plugin asks for rights that the one before did not. It is not installed before you grant them.",
+    ),
+    code(
+        "install/signature",
+        "A signature is missing where cluster.yaml asks for one, is not by one of its keys, or is of other bytes.",
+    ),
+    code("install/source", "A plugin cannot be fetched from where it is said to be."),
+    code(
         "limits/managed-policies",
         "AWS attaches 10 managed policies to a role by default, 20 on request.",
     ),
@@ -478,6 +500,10 @@ pub const CODES: &[Code] = &[
     code(
         "plugin/nodes",
         "A plugin is to run on nodes that its manifest does not offer, or speaks of `nodes` and offers none.",
+    ),
+    code(
+        "plugin/not-installed",
+        "kaws.lock names a plugin that is not on this machine. `kaws plugin install` installs all that it names, each with the hash it has there.",
     ),
     code(
         "plugin/runtime",

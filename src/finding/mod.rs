@@ -216,6 +216,12 @@ impl From<Finding> for Findings {
     }
 }
 
+impl From<Box<Finding>> for Findings {
+    fn from(finding: Box<Finding>) -> Self {
+        Self(vec![*finding])
+    }
+}
+
 impl FromIterator<Finding> for Findings {
     fn from_iter<I: IntoIterator<Item = Finding>>(iter: I) -> Self {
         Self(iter.into_iter().collect())

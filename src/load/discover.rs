@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::embedded;
 use super::files::{Error, read_bytes, read_text, shown};
 use crate::finding::{Finding, Findings};
+use crate::lock::Lock;
 use crate::name::Name;
 use crate::origin::{Origin, SourceFile};
 use crate::plugin::{Files, Home, Package};
@@ -34,6 +35,7 @@ pub struct Found {
 #[derive(Debug, Default)]
 pub struct Catalogue {
     found: BTreeMap<String, Vec<Found>>,
+    absent: BTreeMap<String, String>,
     findings: Findings,
 }
 
@@ -74,6 +76,29 @@ impl Catalogue {
     #[must_use]
     pub fn places(&self, name: &str) -> &[Found] {
         self.found.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds what kaws.lock says is installed; what is not on this machine is remembered, and missed where it is on.
+    pub fn add_installed(&mut self, lock: &Lock, store: Option<&Path>) {
+        for (name, locked) in &lock.file().plugins {
+            let Some(source) = &locked.source else { continue };
+            let folder = store.map(|store| installed(store, name, locked.tree()));
+            match folder.filter(|folder| folder.is_dir()) {
+                Some(folder) => {
+                    let home = Home::Installed(source.from.clone());
+                    self.add(name, Found { home, folder: Some(folder) });
+                }
+                None => {
+                    self.absent.insert(name.clone(), locked.version.clone());
+                }
+            }
+        }
+    }
+
+    /// Returns the version of a plugin that kaws.lock says is installed, and that is not on this machine.
+    #[must_use]
+    pub fn absent(&self, name: &str) -> Option<&str> {
+        self.absent.get(name).map(String::as_str)
     }
 
     /// Puts one plugin's folder in place of everything else that has its name.
@@ -117,6 +142,12 @@ impl Catalogue {
         }
         Ok(())
     }
+}
+
+/// Returns where an installed plugin lies on this machine: by its name and the hash of its files.
+#[must_use]
+pub fn installed(store: &Path, name: &str, sha256: &str) -> PathBuf {
+    store.join(name).join(sha256)
 }
 
 /// Whether a folder holds just what the binary has under this name.

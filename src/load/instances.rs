@@ -109,6 +109,12 @@ impl Packages<'_> {
     }
 
     fn unknown(&self, name: &str, origin: Option<&Origin>) -> Finding {
+        if let Some(version) = self.catalogue.absent(name) {
+            let text = format!("{name} {version} is in kaws.lock, and not on this machine");
+            let finding = Finding::fatal("plugin/not-installed", text);
+            let finding = origin.iter().fold(finding, |f, o| f.at(o));
+            return finding.help("kaws plugin install installs what kaws.lock names");
+        }
         let finding = Finding::fatal("plugin/unknown", format!("there is no plugin `{name}`"));
         let finding = origin.iter().fold(finding, |f, o| f.at(o));
         match did_you_mean(name, self.catalogue.names()) {
@@ -123,6 +129,7 @@ fn duplicate(name: &str, read: &Package, places: &[super::Found]) -> Finding {
         Home::Builtin => "built in".to_owned(),
         Home::Contrib => "contrib".to_owned(),
         Home::User(folder) => folder.clone(),
+        Home::Installed(from) => format!("installed from {from}"),
     };
     let all: Vec<String> = places.iter().map(place).collect();
     let at = read.node.get("name").map_or(&read.node.origin, |n| &n.origin);
@@ -411,11 +418,17 @@ pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) ->
     for instance in instances.iter().filter(|i| i.package.home != Home::Builtin) {
         let Some(recorded) = lock.plugin(instance.package.name.as_str()) else { continue };
         let hash = instance.package.hash();
-        if hash == recorded.sha256 {
+        if hash == recorded.tree() {
             continue;
         }
+        let installed = matches!(instance.package.home, Home::Installed(_));
         let text = format!("{} is not the plugin that kaws.lock recorded", instance.name);
-        let finding = if locked {
+        // What was installed is nobody's to change; what is worked on is.
+        let finding = if installed {
+            let help =
+                "somebody changed its files on this machine: kaws plugin install puts them back";
+            Finding::fatal("lock/plugin-changed", text).help(help)
+        } else if locked {
             Finding::fatal("lock/plugin-changed", text)
         } else {
             Finding::warning("lock/plugin-changed", text)
@@ -424,7 +437,7 @@ pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) ->
         let note = format!(
             "recorded {} with {}, found {} with {}",
             recorded.version,
-            &recorded.sha256[..8],
+            &recorded.tree()[..8],
             instance.package.manifest.version,
             &hash[..8]
         );

@@ -8,7 +8,7 @@ mod embedded;
 mod files;
 mod instances;
 
-pub use discover::{Catalogue, Found, package};
+pub use discover::{Catalogue, Found, installed, package};
 pub use embedded::{EXAMPLE, example_cluster, example_names, known_pins, partials};
 pub use files::{Error, read_text};
 
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::config::Cluster;
 use crate::finding::{Findings, Outcome};
 use crate::lock::Lock;
 use crate::order::Order;
@@ -37,6 +38,8 @@ pub struct Options {
     pub example: Option<String>,
     /// A plugin's folder that stands for its name alone, whatever else has that name: the one under test.
     pub under_test: Option<PathBuf>,
+    /// Where installed plugins lie on this machine; without it there are none.
+    pub store: Option<PathBuf>,
     /// What runs plugins that are programs; without it they are fatal findings.
     pub runtime: Option<Arc<Runtime>>,
     /// Native code beside kaws's own: of a program that has kaws as a library, and plugins of its own.
@@ -53,6 +56,7 @@ impl Options {
             locked: false,
             example: None,
             under_test: None,
+            store: None,
             runtime: None,
             natives: Natives::new(),
         }
@@ -87,6 +91,10 @@ pub fn load_with(
     };
     let folder = files::folder_of(&options.file);
     let mut catalogue = Catalogue::find(&folder, &config.plugin_dirs, &options.plugin_dirs)?;
+    let lock = lock(&folder)?.collect(&mut findings);
+    if let Some(lock) = &lock {
+        catalogue.add_installed(lock, options.store.as_deref());
+    }
     if let Some(folder) = &options.under_test {
         catalogue.put_alone(folder);
     }
@@ -108,7 +116,6 @@ pub fn load_with(
         engine: &engine,
     };
     let plugins = instances::resolve(&cx, &catalogue)?.collect(&mut findings);
-    let lock = lock(&folder)?.collect(&mut findings);
     if let Some(lock) = &lock {
         findings.extend(instances::check_locked(&plugins, lock, options.locked));
     }
@@ -119,6 +126,30 @@ pub fn load_with(
     };
     let setup = Setup { config, node, facts, groups, plugins, order, lock, engine };
     Ok(Outcome { value: Some(setup), findings })
+}
+
+/// Reads the config alone, and what kaws.lock says: before plugins are looked for.
+///
+/// # Errors
+/// As [`load`].
+pub fn config(options: &Options) -> Result<Outcome<Option<(Cluster, Lock)>>, Error> {
+    let mut findings = Findings::new();
+    let config = cluster::read(options, None)?.collect(&mut findings);
+    let lock = lock(&files::folder_of(&options.file))?.collect(&mut findings);
+    Ok(Outcome { value: config.map(|(config, _)| config).zip(lock), findings })
+}
+
+/// Returns all plugins there are, installed ones among them; a kaws.lock that cannot be read names none.
+///
+/// # Errors
+/// Folders and files that cannot be read.
+pub fn catalogue(options: &Options, named: &[String]) -> Result<Catalogue, Error> {
+    let folder = files::folder_of(&options.file);
+    let mut catalogue = Catalogue::find(&folder, named, &options.plugin_dirs)?;
+    if let Some(lock) = lock(&folder)?.value {
+        catalogue.add_installed(&lock, options.store.as_deref());
+    }
+    Ok(catalogue)
 }
 
 fn lock(folder: &Path) -> Result<Outcome<Option<Lock>>, Error> {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::LookupForm;
-use super::program::{self, Capabilities, Limits};
+use super::program::{self, Capabilities, Exec, Limits};
 use crate::config::Role;
 use crate::finding::{Finding, Findings};
 use crate::name::Name;
@@ -96,6 +96,16 @@ pub struct Manifest {
     /// Its checks of the running cluster, by name.
     #[serde(default)]
     pub validate: BTreeMap<String, Value>,
+}
+
+impl Manifest {
+    /// Returns all programs it names, of stages and lookups.
+    #[must_use]
+    pub fn programs_of(&self) -> Vec<Exec> {
+        let stages = ["initialise", "render"].into_iter();
+        let stages = stages.filter_map(|stage| program::of_stage(self, stage)?.ok());
+        stages.chain(self.lookups.values().filter_map(|lookup| lookup.exec.clone())).collect()
+    }
 }
 
 /// How far to trust a plugin.
@@ -189,6 +199,8 @@ pub enum Home {
     Contrib,
     /// The user's; the folder as the user knows it.
     User(String),
+    /// Installed, as kaws.lock says; its source.
+    Installed(String),
 }
 
 impl Home {
@@ -198,6 +210,7 @@ impl Home {
         match self {
             Self::Builtin => format!("builtin:{plugin}/{file}"),
             Self::Contrib => format!("contrib:{plugin}/{file}"),
+            Self::Installed(_) => format!("installed:{plugin}/{file}"),
             Self::User(folder) if folder.is_empty() => file.to_owned(),
             Self::User(folder) => format!("{folder}/{file}"),
         }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Files, Manifest};
 use crate::finding::{Finding, Findings};
+use crate::name::platform;
 use crate::value::Node;
 
 /// How a program is started: a file of the plugin's folder, as `./bin/acme`; or a list, whose first word is such a
@@ -124,21 +125,6 @@ fn command(words: &[String]) -> Result<Command, String> {
         Word::Path(first.clone())
     };
     Ok(Command { program, arguments: rest.to_vec() })
-}
-
-/// Returns the name of the platform that this binary is for.
-#[must_use]
-pub fn platform() -> String {
-    let os = match std::env::consts::OS {
-        "macos" => "darwin",
-        other => other,
-    };
-    let arch = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    format!("{os}-{arch}")
 }
 
 /// How far a program of a plugin may go, each time it is run.

@@ -26,11 +26,13 @@ use serde_json::Value;
 
 use crate::finding::{Finding, Findings, Outcome};
 use crate::model::Model;
-use crate::origin::Origin;
+use crate::name::platform;
+use crate::origin::{Origin, SourceFile};
 use crate::plugin::contract::Response;
-use crate::plugin::program::{Command, Exec, of_stage, platform};
+use crate::plugin::program::{Command, Exec, Word, of_stage};
 use crate::plugin::{
-    Artifacts, Context, Contribution, Package, Plugin, Rendering, answers, ask, own_parts, take,
+    Artifacts, Context, Contribution, Files, Home, Package, Plugin, Rendering, answers, ask,
+    own_parts, take,
 };
 use folder::Folder;
 
@@ -123,6 +125,35 @@ impl Runtime {
             Box::new(Failure::Answer { what, begins, says: Vec::new() })
         })?;
         Ok((value, notes))
+    }
+
+    /// Asks a program what it is: it answers its manifest. It is asked with `metadata` as its only argument, and with
+    /// `KAWS_COMMAND=INFO`; `files` are all it sees.
+    ///
+    /// # Errors
+    /// As [`Runtime::run`].
+    pub fn info(&self, program: &str, files: Files) -> Result<Vec<u8>, Box<Failure>> {
+        let text = format!(
+            "{{apiVersion: kaws/v1, name: {program}, version: 0.0.0, description: says what it is}}"
+        );
+        let file = SourceFile::new("plugin.yaml", text);
+        let none = |_| Box::new(Failure::Missing("it has no name".to_owned()));
+        let node = crate::value::read(&file).map_err(none)?;
+        let package = Package::read(node, Home::User(String::new()), files).map_err(none)?;
+        let command = Command {
+            program: Word::Own(program.to_owned()),
+            arguments: vec!["metadata".to_owned()],
+        };
+        let environment = [("KAWS_COMMAND", "INFO"), ("KAWS_VERSION", env!("CARGO_PKG_VERSION"))];
+        let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let call = Call {
+            package: &package,
+            command,
+            input: b"",
+            environment: environment.into(),
+            rights: Rights::none(),
+        };
+        Ok(self.run(&call)?.answer)
     }
 
     /// Asks the program of a stage what stands in a file: a request that was kept.

@@ -10,7 +10,7 @@ const LAYERS: &[&[&str]] = &[
     &["pipeline", "builtin", "deploy"],
     &[
         "runtime", "load", "edit", "emit", "run", "kit", "aws", "cluster", "local", "web",
-        "causes", "resolve",
+        "causes", "resolve", "install",
     ],
     &["cli"],
 ];

@@ -8,6 +8,7 @@
 
 mod support;
 
+mod archives;
 mod bad;
 mod canary;
 mod case_laws;

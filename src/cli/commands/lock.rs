@@ -101,8 +101,12 @@ fn unresolved(need: &PinNeed, error: &CloudError) -> Finding {
 /// Plugins that are not kaws's own: users' and contrib ones.
 fn plugins(run: &Run) -> BTreeMap<String, LockedPlugin> {
     let records = plugin_records(run);
-    let mut all = BTreeMap::new();
-    for instance in &run.setup.plugins {
+    // What was installed stays as it was installed.
+    let locked = &run.setup.lock.file().plugins;
+    let installed = locked.iter().filter(|(_, plugin)| plugin.source.is_some());
+    let mut all: BTreeMap<_, _> = installed.map(|(n, p)| (n.clone(), p.clone())).collect();
+    let rest = run.setup.plugins.iter().filter(|i| !all.contains_key(i.name.as_str()));
+    for instance in rest.collect::<Vec<_>>() {
         let source = instance.package.node.origin.file().name.clone();
         let Some(record) = records.get(instance.name.as_str()) else { continue };
         if source.starts_with("builtin:") {
@@ -115,6 +119,7 @@ fn plugins(run: &Run) -> BTreeMap<String, LockedPlugin> {
             sha256: record.sha256.clone(),
             accepted,
             granted: run.setup.lock.granted(instance.name.as_str(), &rights),
+            source: None,
         };
         all.insert(instance.name.to_string(), locked);
     }
@@ -122,10 +127,10 @@ fn plugins(run: &Run) -> BTreeMap<String, LockedPlugin> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command that writes kaws.lock")]
-fn write(path: &Path, file: &LockFile) -> Result<(), Exit> {
+pub(super) fn write(path: &Path, file: &LockFile) -> Result<(), Exit> {
     let value = serde_json::to_value(file).expect("it has text keys");
     let text = format!(
-        "# Written by `kaws lock`; commit it. What comes from outside this folder,\n# `kaws render` takes from here alone.\n{}",
+        "# Written by `kaws lock` and `kaws plugin install`; commit it. What comes from outside this folder,\n# `kaws render` takes from here alone.\n{}",
         crate::value::text_of(&value)
     );
     let mut aside = path.as_os_str().to_owned();

@@ -9,8 +9,10 @@ mod lock;
 mod pki;
 mod plan;
 mod plugin;
+mod plugin_install;
 mod plugin_lint;
 mod plugin_new;
+mod plugin_package;
 mod plugin_run;
 mod plugin_test;
 mod render;
@@ -67,6 +69,16 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         }
         Command::Plugin(PluginCommand::New { dir, runtime }) => plugin_new::run(dir, *runtime),
         Command::Plugin(PluginCommand::Lint { dir }) => plugin_lint::run(common, dir),
+        Command::Plugin(PluginCommand::Install(arguments)) => {
+            plugin_install::install(common, arguments)
+        }
+        Command::Plugin(PluginCommand::Update(arguments)) => {
+            plugin_install::update(common, arguments)
+        }
+        Command::Plugin(PluginCommand::Remove { name }) => plugin_install::remove(common, name),
+        Command::Plugin(PluginCommand::Package { dir, to }) => {
+            plugin_package::run(common, dir, to.as_deref())
+        }
         Command::Plugin(PluginCommand::Run(arguments)) => plugin_run::run(common, arguments),
         Command::Plugin(PluginCommand::Test(arguments)) => plugin_test::run(common, arguments),
         Command::Plugin(PluginCommand::Schema { what }) => schema::contract(*what),
@@ -99,6 +111,7 @@ pub(super) fn options(common: &Common, file: &std::path::Path) -> Options {
     Options {
         plugin_dirs: common.plugin_dir.clone(),
         locked: common.locked,
+        store: common.store.clone(),
         runtime: common.programs.clone(),
         ..Options::of(file)
     }

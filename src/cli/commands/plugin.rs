@@ -40,11 +40,8 @@ pub(super) fn list(common: &Common, all: bool) -> Exit {
         }
         Err(error) => return unreadable(&error),
     };
-    let (folder, dirs) = match &setup {
-        Some(setup) => (parent(file), setup.config.plugin_dirs.clone()),
-        None => (parent(file), Vec::new()),
-    };
-    let catalogue = match Catalogue::find(&folder, &dirs, &common.plugin_dir) {
+    let dirs = setup.as_ref().map(|setup| setup.config.plugin_dirs.clone()).unwrap_or_default();
+    let catalogue = match load::catalogue(&options, &dirs) {
         Ok(catalogue) => catalogue,
         Err(error) => return unreadable(&error),
     };
@@ -57,16 +54,12 @@ pub(super) fn list(common: &Common, all: bool) -> Exit {
     Exit::Done
 }
 
-fn parent(file: &Path) -> std::path::PathBuf {
-    let parent = file.parent().filter(|p| *p != Path::new(""));
-    parent.map_or_else(|| ".".into(), Path::to_owned)
-}
-
 fn json_row(row: &Row) -> Value {
     let home = match &row.home {
         Home::Builtin => "builtin",
         Home::Contrib => "contrib",
         Home::User(_) => "user",
+        Home::Installed(_) => "installed",
     };
     json!({"name": row.name, "version": row.version, "on": row.state == "on", "where": row.place,
         "provides": row.provides, "home": home})
@@ -169,7 +162,7 @@ fn displaced(package: &Package, instances: &[Instance]) -> String {
 fn print(rows: &[Row], all: bool) {
     type Belongs = fn(&Home) -> bool;
     let groups: [(&str, Belongs); 3] = [
-        ("yours", |h| matches!(h, Home::User(_))),
+        ("yours", |h| matches!(h, Home::User(_) | Home::Installed(_))),
         ("contrib, less tried than what is built in", |h| *h == Home::Contrib),
         ("built in", |h| *h == Home::Builtin),
     ];
@@ -190,7 +183,7 @@ fn print(rows: &[Row], all: bool) {
         let (shown, hidden): (Vec<&Row>, Vec<&Row>) = here.into_iter().partition(|row| worth(row));
         for row in shown {
             let extra = match &row.home {
-                Home::User(folder) => folder.as_str(),
+                Home::User(folder) | Home::Installed(folder) => folder.as_str(),
                 _ if row.state == "on" => row.provides.as_str(),
                 _ => "",
             };
@@ -209,8 +202,8 @@ fn print(rows: &[Row], all: bool) {
 
 /// Shows one plugin, or one of its files.
 pub(super) fn info(common: &Common, name: &str, path: Option<&str>) -> Exit {
-    let folder = common.file.first().map_or_else(|| ".".into(), |f| parent(f));
-    let catalogue = match Catalogue::find(&folder, &[], &common.plugin_dir) {
+    let cluster = common.file.first().map_or(Path::new("cluster.yaml"), |file| file);
+    let catalogue = match load::catalogue(&options(common, cluster), &[]) {
         Ok(catalogue) => catalogue,
         Err(error) => return unreadable(&error),
     };
@@ -280,6 +273,7 @@ fn describe(common: &Common, package: &Package) -> Exit {
         Home::Builtin => say("  built in"),
         Home::Contrib => say("  contrib: part of kaws, and less tried than what is built in"),
         Home::User(folder) => say(&format!("  yours, in {folder}")),
+        Home::Installed(from) => say(&format!("  yours, installed from {from}")),
     }
     if !manifest.requires.is_empty() {
         say(&format!("  needs {}", manifest.requires.join(", ")));

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::Exit;
+use super::{Exit, options};
 use crate::cli::Common;
 use crate::cli::arguments::ContractPart;
 use crate::cli::report::say;
 use crate::config::Cluster;
-use crate::load::{Catalogue, package};
+use crate::load::{catalogue, package};
 use crate::plugin::contract;
 
 /// Prints a schema.
@@ -38,10 +38,8 @@ pub(super) fn contract(what: ContractPart) -> Exit {
 /// Returns the schema of `cluster.yaml` with the settings of every plugin that is found.
 pub(super) fn cluster(common: &Common) -> Value {
     let mut schema = Cluster::schema();
-    let folder =
-        common.file.first().and_then(|f| f.parent()).unwrap_or(std::path::Path::new("")).to_owned();
-    let folder = if folder.as_os_str().is_empty() { ".".into() } else { folder };
-    let Ok(catalogue) = Catalogue::find(&folder, &[], &common.plugin_dir) else { return schema };
+    let file = common.file.first().map_or(std::path::Path::new("cluster.yaml"), |file| file);
+    let Ok(catalogue) = catalogue(&options(common, file), &[]) else { return schema };
     let mut uses = serde_json::Map::new();
     for name in catalogue.names() {
         let Some(found) = catalogue.places(name).last() else { continue };

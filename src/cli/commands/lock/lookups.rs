@@ -123,6 +123,7 @@ fn grant(
         sha256: instance.package.hash().to_owned(),
         accepted: None,
         granted: Vec::new(),
+        source: None,
     };
     new.plugins.entry(name.to_owned()).or_insert(locked).granted = rights;
 }

@@ -1,0 +1,150 @@
+//! Fetches what a source names: folders, archives, commits. Not here: whether it may be installed (`mod`).
+
+#![expect(clippy::disallowed_methods, reason = "archives of this machine are read here")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::archive::Tree;
+use super::release::Release;
+use super::{ANY, From, Source, git};
+use crate::finding::{Finding, Findings};
+use crate::load::{Found, package};
+use crate::plugin::Home;
+use crate::port::Request;
+
+/// What came from a source.
+#[derive(Debug)]
+pub(super) enum Fetched {
+    /// A folder's files.
+    Tree(Tree),
+    /// A commit's files, as a tar.
+    Commit(git::Commit),
+    /// Archives, or single programs, by platform.
+    Files(BTreeMap<String, Download>, Option<String>),
+}
+
+/// Something that was downloaded.
+#[derive(Clone, Debug)]
+pub(super) struct Download {
+    /// Where from.
+    pub(super) url: String,
+    /// Its bytes.
+    pub(super) bytes: Vec<u8>,
+    /// What stands beside it, if it is signed.
+    pub(super) signature: Option<Vec<u8>>,
+}
+
+fn failed(source: &str, why: impl std::fmt::Display) -> Findings {
+    Finding::fatal("install/source", format!("{source} cannot be fetched"))
+        .note(why.to_string())
+        .into()
+}
+
+/// Fetches a source.
+///
+/// # Errors
+/// What there is to say of it.
+pub(super) async fn fetch(source: &Source, from: &From<'_>) -> Result<Fetched, Findings> {
+    let name = source.to_string();
+    match source {
+        Source::Path(path) => path_of(&name, &from.folder.join(path)),
+        Source::Url(url) => one(download(url, from).await?),
+        Source::S3 { .. } => one(download(&name, from).await?),
+        Source::Git { url, revision, folder } => {
+            let fetched = git::fetch(url, revision.as_deref(), folder.as_deref());
+            fetched.map(Fetched::Commit).map_err(|why| failed(&name, why))
+        }
+        Source::Release { repository, version } => {
+            released(&name, repository, version.as_deref(), from).await
+        }
+    }
+}
+
+fn one(download: Download) -> Result<Fetched, Findings> {
+    Ok(Fetched::Files(BTreeMap::from([(ANY.to_owned(), download)]), None))
+}
+
+fn path_of(name: &str, path: &Path) -> Result<Fetched, Findings> {
+    if path.is_dir() {
+        return folder(name, path).map(Fetched::Tree);
+    }
+    let read = |path: &PathBuf| std::fs::read(path);
+    let bytes = read(&path.to_owned()).map_err(|error| failed(name, error))?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".minisig");
+    let signature = read(&PathBuf::from(beside)).ok();
+    one(Download { url: name.to_owned(), bytes, signature })
+}
+
+/// Reads a folder as any plugin's folder is read.
+fn folder(name: &str, path: &Path) -> Result<Tree, Findings> {
+    let real = path.canonicalize().map_err(|error| failed(name, error))?;
+    let own = real.file_name().map(|own| own.to_string_lossy().into_owned()).unwrap_or_default();
+    let found =
+        Found { home: Home::User(name.trim_end_matches('/').to_owned()), folder: Some(real) };
+    let read = package(&own, &found).map_err(|error| failed(name, error))??;
+    let manifest = read.node.origin.file().text.clone().into_bytes();
+    let mut tree: Tree = read.files.into_iter().map(|(path, b)| (path, b.into_owned())).collect();
+    tree.insert("plugin.yaml".to_owned(), manifest);
+    Ok(tree)
+}
+
+/// Downloads an address, and the signature beside it.
+pub(super) async fn download(url: &str, from: &From<'_>) -> Result<Download, Findings> {
+    let Some(bytes) = get(url, from).await? else {
+        return Err(failed(url, "there is nothing"));
+    };
+    let signature = get(&format!("{url}.minisig"), from).await?;
+    Ok(Download { url: url.to_owned(), bytes, signature })
+}
+
+async fn get(url: &str, from: &From<'_>) -> Result<Option<Vec<u8>>, Findings> {
+    if let Ok(Source::S3 { bucket, key }) = Source::parse(url) {
+        let Some(cloud) = from.cloud else { return Err(failed(url, "no cloud was named")) };
+        let object = cloud.get(&bucket, &key).await.map_err(|error| failed(url, error))?;
+        return Ok(object.map(|object| object.bytes));
+    }
+    let answer = from.web.send(&Request::get(url)).await.map_err(|error| failed(url, error))?;
+    match answer.status {
+        200 => Ok(Some(answer.body)),
+        404 | 403 | 410 => Ok(None),
+        status => Err(failed(url, format!("it answers {status}"))),
+    }
+}
+
+async fn released(
+    name: &str,
+    repository: &str,
+    version: Option<&str>,
+    from: &From<'_>,
+) -> Result<Fetched, Findings> {
+    let base = format!("{}/repos/{repository}/releases", from.api.trim_end_matches('/'));
+    let places = match version {
+        None => vec![format!("{base}/latest")],
+        Some(version) => vec![format!("{base}/tags/v{version}"), format!("{base}/tags/{version}")],
+    };
+    let mut told = None;
+    for place in &places {
+        told = told.or(get(place, from).await?);
+    }
+    let Some(told) = told else {
+        let what = version.map_or_else(|| "no release".to_owned(), |v| format!("no release {v}"));
+        return Err(failed(name, format!("{} knows {what} of {repository}", from.api)));
+    };
+    let release: Release =
+        serde_json::from_slice(&told).map_err(|error| failed(name, format!("{base}: {error}")))?;
+    let mut all = BTreeMap::new();
+    for (platform, asset) in release.chosen().map_err(|why| failed(name, why))? {
+        let Some(bytes) = get(&asset.browser_download_url, from).await? else {
+            return Err(failed(&asset.browser_download_url, "there is nothing"));
+        };
+        let signature = match release.asset(&format!("{}.minisig", asset.name)) {
+            Some(beside) => get(&beside.browser_download_url, from).await?,
+            None => None,
+        };
+        let url = asset.browser_download_url.clone();
+        all.insert(platform, Download { url, bytes, signature });
+    }
+    Ok(Fetched::Files(all, Some(release.version().to_owned())))
+}
