@@ -36,6 +36,9 @@ pub struct LockFile {
     /// What the outside answered to plugins, by PLUGIN/LOOKUP.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub lookups: BTreeMap<String, Answered>,
+    /// Scripts of hooks that come from elsewhere, by EVENT/PLUGIN/NAME.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub scripts: BTreeMap<String, Script>,
     /// The plugins that were there.
     #[serde(default)]
     pub plugins: BTreeMap<String, LockedPlugin>,
@@ -49,6 +52,17 @@ pub struct Answered {
     /// The answer.
     pub value: Value,
     /// Who gave it, and to what.
+    pub from: String,
+}
+
+/// A script that was fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "a script")]
+pub struct Script {
+    /// Its text: what is reviewed is what runs.
+    pub content: String,
+    /// Where it was taken from.
     pub from: String,
 }
 
@@ -190,6 +204,13 @@ impl Lock {
     #[must_use]
     pub fn answer(&self, name: &str, from: &str) -> Option<&Value> {
         self.file.lookups.get(name).filter(|answered| answered.from == from).map(|a| &a.value)
+    }
+
+    /// Returns the text of a hook's script; one that was taken from elsewhere does not count.
+    #[must_use]
+    pub fn script(&self, name: &str, from: &str) -> Option<&str> {
+        let script = self.file.scripts.get(name).filter(|script| script.from == from);
+        script.map(|script| script.content.as_str())
     }
 
     /// Returns what of `asked` the user has granted a plugin.

@@ -22,11 +22,12 @@ const LONG: std::time::Duration = std::time::Duration::from_mins(10);
 pub struct Http {
     client: std::sync::OnceLock<reqwest::Client>,
     patience: std::time::Duration,
+    largest: usize,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { client: std::sync::OnceLock::new(), patience: PATIENCE }
+        Self { client: std::sync::OnceLock::new(), patience: PATIENCE, largest: LARGEST }
     }
 }
 
@@ -44,7 +45,7 @@ impl Http {
     /// Returns the web for downloads, which take their time.
     #[must_use]
     pub fn patient() -> Self {
-        Self { patience: LONG, ..Self::default() }
+        Self { patience: LONG, largest: 4 * LARGEST, ..Self::default() }
     }
 
     fn client(&self, url: &str) -> Answer<&reqwest::Client> {
@@ -80,8 +81,8 @@ impl Http {
         let mut body = Vec::new();
         while let Some(part) = answer.chunk().await.map_err(|error| failed(url, &error))? {
             body.extend_from_slice(&part);
-            if body.len() > LARGEST {
-                let text = format!("the answer is larger than {LARGEST} bytes");
+            if body.len() > self.largest {
+                let text = format!("the answer is larger than {} bytes", self.largest);
                 return Err(CloudError::new(url, ErrorKind::Refused, text));
             }
         }

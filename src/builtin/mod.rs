@@ -8,10 +8,12 @@ mod bundle;
 mod checks;
 mod cloudformation;
 mod control_plane;
+mod custom_tags;
 mod etcd;
 mod etcd_members;
 mod group;
 mod helm;
+mod hooks;
 mod iam;
 mod kube_proxy;
 mod kubelet;
@@ -30,14 +32,16 @@ use crate::plugin::Plugin;
 /// Returns the native code of kaws's own plugins, by the name of the plugin.
 #[must_use]
 pub fn natives() -> BTreeMap<&'static str, Arc<dyn Plugin>> {
-    let all: [(&str, Arc<dyn Plugin>); 17] = [
+    let all: [(&str, Arc<dyn Plugin>); 19] = [
         ("api-server", Arc::new(api_server::ApiServer)),
         ("cloudformation", Arc::new(cloudformation::CloudFormation)),
         ("control-plane", Arc::new(control_plane::ControlPlane)),
         ("controller-manager", Arc::new(static_pod::ControllerManager)),
+        ("custom-tags", Arc::new(custom_tags::CustomTags)),
         ("etcd", Arc::new(etcd::Etcd)),
         ("etcd-members", Arc::new(etcd_members::EtcdMembers)),
         ("helm", Arc::new(helm::Helm)),
+        ("hooks", Arc::new(hooks::Hooks)),
         ("iam", Arc::new(iam::Iam)),
         ("kube-proxy", Arc::new(kube_proxy::KubeProxy)),
         ("kubelet", Arc::new(kubelet::Kubelet)),

@@ -2,6 +2,7 @@
 //!
 //! Not here: what they do (`commands`).
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ impl Arguments {
     pub(super) fn with(mut self, programs: Option<Arc<Runtime>>, store: Option<PathBuf>) -> Self {
         self.common.programs = programs;
         self.common.store = store;
+        self.common.depth = super::programs::depth();
         self
     }
 }
@@ -57,6 +59,9 @@ pub(super) struct Common {
     /// For people, or for programs.
     #[arg(long, global = true, value_enum, default_value_t = Output::Text, value_name = "FORM")]
     pub(super) output: Output,
+    /// How many commands have called one another.
+    #[arg(skip)]
+    pub(super) depth: u32,
     /// Where installed plugins lie.
     #[arg(skip)]
     pub(super) store: Option<PathBuf>,
@@ -193,6 +198,9 @@ pub(super) enum Command {
     },
     /// Print the version, and those of Kubernetes it renders.
     Version,
+    /// A command of a plugin, or a program kaws-NAME on the PATH.
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 #[derive(Debug, clap::Args)]

@@ -21,6 +21,8 @@ pub enum Exit {
     Bug,
     /// Interrupted.
     Interrupted,
+    /// What a command of a plugin ended with.
+    Other(u8),
 }
 
 /// Every exit code, what it means, and which counts first over several files.
@@ -57,6 +59,9 @@ impl Exit {
     /// Returns the number.
     #[must_use]
     pub fn code(self) -> u8 {
+        if let Self::Other(code) = self {
+            return code;
+        }
         EXIT_CODES.iter().find(|(_, exit, _)| *exit == self).map_or(70, |(code, ..)| *code)
     }
 
@@ -75,7 +80,7 @@ impl Exit {
             Self::Usage => 2,
             Self::Aws => 3,
             Self::Files => 4,
-            Self::Findings => 5,
+            Self::Findings | Self::Other(_) => 5,
             Self::Differences => 6,
             Self::Done => 7,
         };

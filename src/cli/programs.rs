@@ -12,6 +12,12 @@ pub(super) fn supervises() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == "__exec" || word == "__enter")
 }
 
+/// Returns how many commands have called one another until here.
+pub(super) fn depth() -> u32 {
+    let said = std::env::var("KAWS_DEPTH").ok();
+    said.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
 /// Returns where installed plugins lie on this machine.
 pub(super) fn store() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);

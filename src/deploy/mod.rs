@@ -46,7 +46,7 @@ pub use reports::Report;
 pub use roll::{
     Gate, GroupRoll, Left, Pace, RollState, Rolling, drain, forget_roll, plan_roll, roll,
 };
-pub use secrets::{list_secrets, remove_secret, set_secret};
+pub use secrets::{list_secrets, remove_secret, secret, set_secret};
 pub use stacks::settle;
 pub use steps::{Ended, Steps};
 pub use stuck::{FreeOptions, Stuck, WayOut, free, stuck};

@@ -20,6 +20,19 @@ pub async fn list_secrets(cloud: &dyn Cloud, bucket: &str) -> Result<BTreeSet<St
     Ok(keys.iter().filter_map(|k| k.strip_prefix("secrets/")).map(str::to_owned).collect())
 }
 
+/// Returns a secret's value; nothing where it is not set, or where there is no bucket yet.
+///
+/// # Errors
+/// The cloud's; and a value that is no text, which no program could be told.
+pub async fn secret(cloud: &dyn Cloud, bucket: &str, name: &str) -> Result<Option<String>, Error> {
+    let object = match cloud.get(bucket, &key(name)).await {
+        Ok(object) => object,
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(object.and_then(|object| String::from_utf8(object.bytes).ok()))
+}
+
 /// Sets a secret.
 ///
 /// # Errors

@@ -315,6 +315,14 @@ pub const CODES: &[Code] = &[
     code("flags/unknown", "The component never had the flag, and does not start with it."),
     code("flags/value", "The component cannot read the flag's value, and does not start."),
     code(
+        "hooks/failed",
+        "A hook where kaws runs has failed, and its failure counts. What it said is in the notes; `behavior: sync-bypass` lets it fail.",
+    ),
+    code(
+        "hooks/form",
+        "A hook runs nothing or several things, or is for machines that cannot run it.",
+    ),
+    code(
         "install/archive",
         "The archive a plugin comes in is broken, or does what no archive of a plugin does: it leads out of its folder, holds links or devices, or unpacks to far more than it should. Nothing of it was written.",
     ),

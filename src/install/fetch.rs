@@ -18,8 +18,8 @@ use crate::port::Request;
 pub(super) enum Fetched {
     /// A folder's files.
     Tree(Tree),
-    /// A commit's files, as a tar.
-    Commit(git::Commit),
+    /// A commit, and its files as a tar.
+    Commit(String, Vec<u8>),
     /// Archives, or single programs, by platform.
     Files(BTreeMap<String, Download>, Option<String>),
 }
@@ -52,13 +52,44 @@ pub(super) async fn fetch(source: &Source, from: &From<'_>) -> Result<Fetched, F
         Source::Url(url) => one(download(url, from).await?),
         Source::S3 { .. } => one(download(&name, from).await?),
         Source::Git { url, revision, folder } => {
-            let fetched = git::fetch(url, revision.as_deref(), folder.as_deref());
-            fetched.map(Fetched::Commit).map_err(|why| failed(&name, why))
+            let fetched = git::Commit::fetch(url, revision.as_deref());
+            let tar =
+                fetched.and_then(|c| Ok(Fetched::Commit(c.id.clone(), c.tar(folder.as_deref())?)));
+            tar.map_err(|why| failed(&name, why))
         }
         Source::Release { repository, version } => {
             released(&name, repository, version.as_deref(), from).await
         }
     }
+}
+
+/// The largest script of a hook, in bytes.
+const SCRIPT: usize = 256 * 1024;
+
+/// Fetches a hook's script: a text.
+///
+/// # Errors
+/// What there is to say of it.
+pub(super) async fn script(source: &Source, from: &From<'_>) -> Result<String, Findings> {
+    let name = source.to_string();
+    let bytes = match source {
+        Source::Path(path) => {
+            std::fs::read(from.folder.join(path)).map_err(|error| failed(&name, error))?
+        }
+        Source::Git { url, revision, folder: Some(path) } => {
+            let commit = git::Commit::fetch(url, revision.as_deref());
+            commit.and_then(|commit| commit.file(path)).map_err(|why| failed(&name, why))?
+        }
+        Source::Url(_) | Source::S3 { .. } => match get(&name, from).await? {
+            Some(bytes) => bytes,
+            None => return Err(failed(&name, "there is nothing")),
+        },
+        _ => return Err(failed(&name, "it names no file: git+https://…@REV//PATH does")),
+    };
+    if bytes.len() > SCRIPT {
+        return Err(failed(&name, format!("it has {} bytes, over {SCRIPT}", bytes.len())));
+    }
+    String::from_utf8(bytes).map_err(|_| failed(&name, "it is not text in UTF-8"))
 }
 
 fn one(download: Download) -> Result<Fetched, Findings> {

@@ -6,33 +6,46 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A commit of a repository.
-#[derive(Clone, Debug)]
+/// A commit of a repository, fetched.
+#[derive(Debug)]
 pub(super) struct Commit {
+    place: tempfile::TempDir,
     /// Its id.
     pub(super) id: String,
-    /// Its files, as a tar.
-    pub(super) tar: Vec<u8>,
 }
 
-/// Fetches a revision.
-///
-/// # Errors
-/// What git says.
-pub(super) fn fetch(
-    url: &str,
-    revision: Option<&str>,
-    folder: Option<&str>,
-) -> Result<Commit, String> {
-    let place = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let git = |arguments: &[&str]| git(place.path(), arguments);
-    git(&["init", "--quiet", "--bare", "."])?;
-    git(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url, revision.unwrap_or("HEAD")])?;
-    let id =
-        String::from_utf8_lossy(&git(&["rev-parse", "FETCH_HEAD^{commit}"])?).trim().to_owned();
-    let tree = folder.map_or_else(|| id.clone(), |folder| format!("{id}:{folder}"));
-    let tar = git(&["archive", "--format=tar", &tree])?;
-    Ok(Commit { id, tar })
+impl Commit {
+    /// Fetches a revision.
+    ///
+    /// # Errors
+    /// What git says.
+    pub(super) fn fetch(url: &str, revision: Option<&str>) -> Result<Self, String> {
+        let place = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let git = |arguments: &[&str]| git(place.path(), arguments);
+        let revision = revision.unwrap_or("HEAD");
+        git(&["init", "--quiet", "--bare", "."])?;
+        git(&["fetch", "--quiet", "--depth=1", "--no-tags", "--", url, revision])?;
+        let id = git(&["rev-parse", "FETCH_HEAD^{commit}"])?;
+        let id = String::from_utf8_lossy(&id).trim().to_owned();
+        Ok(Self { place, id })
+    }
+
+    /// Returns a folder's files, as a tar.
+    ///
+    /// # Errors
+    /// What git says.
+    pub(super) fn tar(&self, folder: Option<&str>) -> Result<Vec<u8>, String> {
+        let tree = folder.map_or_else(|| self.id.clone(), |folder| format!("{}:{folder}", self.id));
+        git(self.place.path(), &["archive", "--format=tar", &tree])
+    }
+
+    /// Returns one file.
+    ///
+    /// # Errors
+    /// What git says.
+    pub(super) fn file(&self, path: &str) -> Result<Vec<u8>, String> {
+        git(self.place.path(), &["cat-file", "blob", &format!("{}:{path}", self.id)])
+    }
 }
 
 fn git(place: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {

@@ -87,9 +87,9 @@ pub async fn candidate(
         Fetched::Tree(tree) => {
             all.insert(ANY.to_owned(), tree);
         }
-        Fetched::Commit(commit) => {
-            all.insert(ANY.to_owned(), unpack(&what, &commit.tar)?);
-            installed.revision = Some(commit.id);
+        Fetched::Commit(commit, tar) => {
+            all.insert(ANY.to_owned(), unpack(&what, &tar)?);
+            installed.revision = Some(commit);
         }
         Fetched::Files(downloads, version) => {
             claimed = version;
@@ -145,7 +145,7 @@ pub async fn restore(
         }
         match fetch::fetch(&source, from).await? {
             Fetched::Tree(tree) => tree,
-            Fetched::Commit(commit) => unpack(&installed.from, &commit.tar)?,
+            Fetched::Commit(_, tar) => unpack(&installed.from, &tar)?,
             Fetched::Files(..) => return Err(changed("it was a folder".to_owned())),
         }
     } else {
@@ -170,6 +170,23 @@ pub async fn restore(
         Ok(tree)
     } else {
         Err(changed(format!("its files hash to {}", &package.hash()[..8])))
+    }
+}
+
+/// Fetches the script of a hook.
+///
+/// # Errors
+/// What is no source, cannot be fetched, or has another hash.
+pub async fn script(text: &str, sha256: Option<&str>, from: &From<'_>) -> Result<String, Findings> {
+    let script = fetch::script(&parsed(text)?, from).await?;
+    let found = crate::value::sha256(script.as_bytes());
+    match sha256.filter(|asked| *asked != found) {
+        Some(asked) => {
+            let text = format!("{text} is not the script that was asked for");
+            let note = format!("asked for {asked}, found {found}");
+            Err(Finding::fatal("install/changed", text).note(note).into())
+        }
+        None => Ok(script),
     }
 }
 
@@ -206,7 +223,8 @@ fn told(
         let text = format!("{what} is not made for {}, only for {}", platform(), names.join(", "));
         return Err(Finding::fatal("install/source", text).into());
     };
-    let is_program = own.bytes.starts_with(b"#!") || own.bytes.starts_with(b"\x7fELF");
+    let programs: [&[u8]; 4] = [b"#!", b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe"];
+    let is_program = programs.iter().any(|magic| own.bytes.starts_with(magic));
     if archive::is_archive(&own.bytes) || !is_program {
         return Ok(None);
     }

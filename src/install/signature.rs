@@ -26,7 +26,10 @@ pub fn check(
     let Some(signature) = signature else { return missing(what, trusted, before) };
     if trusted.keys.is_empty() {
         // Nobody can say whose it is.
-        return Ok(None);
+        let Some(before) = before else { return Ok(None) };
+        let text = format!("{what} cannot be checked: the one before was signed by {before}");
+        let help = "put that key back into cluster.yaml: signatures.keys";
+        return Err(Box::new(wrong(text).help(help)));
     }
     let read = std::str::from_utf8(signature).ok().and_then(|text| Signature::decode(text).ok());
     let Some(signature) = read else {

@@ -42,6 +42,7 @@ pub fn claim_at(
     cx: &Split<'_>,
 ) -> (Vec<Claim>, Findings) {
     let segments = path.segments();
+    let cx = &Split { lowered: !from.is_empty(), ..*cx };
     let mut splitter = Splitter { cx, claims: Vec::new(), findings: Findings::new() };
     match reach(&segments) {
         Reached::Entity(section) => splitter.claim(body, &segments, section),

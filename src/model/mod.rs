@@ -19,8 +19,9 @@ mod tree;
 
 pub use claim::{Claim, claim_at, split};
 pub use entities::{
-    Authority, Certificate, Check, File, HostVolume as HostVolumeForm, Key, KeyKind, Kind, Pin,
-    Release, Rule, Step,
+    Authority, Behavior, Certificate, Check, File, HOST_EVENTS, HostBehavior, HostHook,
+    HostVolume as HostVolumeForm, Key, KeyKind, Kind, NODE_EVENTS, NodeHook, Pin, Release, Rule,
+    Step,
 };
 pub use flags::{FLAGS, Flag, FlagKind, flag_kind};
 pub use merge::{Decisions, PREFERRED, Preference};

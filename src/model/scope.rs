@@ -37,6 +37,8 @@ pub struct Split<'a> {
     pub narrowed: bool,
     /// Whether the plugin is on in all pools, so that a literal `worker` means what it says.
     pub all_pools: bool,
+    /// Whether the entity is made from others: what those name, their plugins were asked about.
+    pub lowered: bool,
     /// Where it may write: `None` for anywhere.
     pub writes: Option<&'a [Path]>,
 }
@@ -70,7 +72,8 @@ impl Split<'_> {
         }
         let Some(writes) = self.writes else { return Ok(()) };
         let own = path[0] == "values" && path.get(1) == Some(&self.plugin.as_str());
-        let free = section.private && section.kind != Kind::Patch;
+        let free = section.private
+            && !matches!(section.kind, Kind::Patch | Kind::NodeHook | Kind::HostHook);
         // A patch writes where it points.
         let at = body.get("at").and_then(Node::as_str).filter(|_| section.kind == Kind::Patch);
         let at = at.and_then(|text| Path::parse(text).ok());

@@ -21,7 +21,7 @@ pub(super) fn check(
 /// A plugin names its own secrets; only cluster.yaml may name everybody's.
 fn foreign(body: &Node, path: &[&str], cx: &Split<'_>) -> Option<Finding> {
     let own = format!("{}/", cx.plugin);
-    if cx.plugin.as_str() == "cluster" || path[0] == "values" {
+    if cx.plugin.as_str() == "cluster" || path[0] == "values" || cx.lowered {
         return None;
     }
     let mut foreign: Option<(String, Origin)> = None;

@@ -71,6 +71,48 @@ pub const SECTIONS: &[Section] = &[
     row("controllerManager.flags.<name>", Kind::Flag, "A flag of kube-controller-manager."),
     row("etcd.flags.<name>", Kind::Flag, "A flag of etcd."),
     row("helm.releases.<name>", Kind::Release, "A Helm release."),
+    private(
+        "hooks.after-create.<name>",
+        Kind::HostHook,
+        "What kaws runs once a cluster has been made.",
+    ),
+    private(
+        "hooks.after-delete.<name>",
+        Kind::HostHook,
+        "What kaws runs once a cluster is gone: what a plugin left elsewhere goes here.",
+    ),
+    private("hooks.after-deploy.<name>", Kind::HostHook, "What kaws runs after each `kaws up`."),
+    private(
+        "hooks.after-node-start.<name>",
+        Kind::NodeHook,
+        "What a machine runs once it is healthy, before it says so.",
+    ),
+    private(
+        "hooks.after-update.<name>",
+        Kind::HostHook,
+        "What kaws runs once a cluster has been changed.",
+    ),
+    private(
+        "hooks.before-create.<name>",
+        Kind::HostHook,
+        "What kaws runs before a cluster is made.",
+    ),
+    private(
+        "hooks.before-delete.<name>",
+        Kind::HostHook,
+        "What kaws runs before a cluster is deleted, while it is still there.",
+    ),
+    private("hooks.before-deploy.<name>", Kind::HostHook, "What kaws runs before each `kaws up`."),
+    private(
+        "hooks.before-node-start.<name>",
+        Kind::NodeHook,
+        "What a machine runs before its kubelet, or etcd, starts.",
+    ),
+    private(
+        "hooks.before-update.<name>",
+        Kind::HostHook,
+        "What kaws runs before a cluster is changed.",
+    ),
     row(
         "iam.<group>.managedPolicies.<name>",
         Kind::ManagedPolicy,

@@ -4,14 +4,16 @@
 //! is in the types: [`render`] needs the [`Model`] that [`initialise`] returns.
 
 mod addons;
+mod events;
 mod manifest;
 mod pins;
 mod stage;
 
 pub use addons::{Addon, ChartPin, PHASES, addons, manifest_file};
+pub use events::{Happening, happenings, told};
 pub use manifest::manifest;
 pub(crate) use pins::lock_name;
-pub use pins::{PinNeed, collect as collect_pins};
+pub use pins::{PinNeed, ScriptNeed, collect as collect_pins, scripts};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -50,6 +50,38 @@ pub fn collect(setup: &Setup, model: &Model) -> Vec<PinNeed> {
     needs
 }
 
+/// A script of a hook that comes from elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptNeed {
+    /// Its name in kaws.lock: EVENT/PLUGIN/NAME.
+    pub name: String,
+    /// Where it comes from.
+    pub from: String,
+    /// The hash it must have, where the hook says one.
+    pub sha256: Option<String>,
+    /// The place that names it.
+    pub origin: Origin,
+}
+
+/// Returns the scripts that hooks take from elsewhere, sorted by name.
+#[must_use]
+pub fn scripts(model: &Model) -> Vec<ScriptNeed> {
+    let mut needs = Vec::new();
+    for event in model.names(&["hooks"]) {
+        for (name, hook) in model.entities(&["hooks", event]) {
+            let text = |key: &str| hook.body.get(key).and_then(crate::value::Node::as_str);
+            let Some(script) = hook.body.get("script") else { continue };
+            needs.push(ScriptNeed {
+                name: format!("{event}/{name}"),
+                from: script.as_str().unwrap_or_default().to_owned(),
+                sha256: text("sha256").map(str::to_owned),
+                origin: script.origin.clone(),
+            });
+        }
+    }
+    needs
+}
+
 /// Machines' images, where `cluster.yaml` names none of its own.
 fn images(setup: &Setup) -> Vec<PinNeed> {
     let own = |group: &crate::config::Group| match (&group.pool, group.role) {

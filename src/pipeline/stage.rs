@@ -13,12 +13,13 @@ use crate::plugin::{Artifacts, Context, Contribution, Instance, Rendering, View}
 use crate::value::{Node, Path};
 
 /// The parts that render does not add to: they are finished when initialise is.
-pub(super) const FINISHED_BY_INITIALISE: [&str; 16] = [
+pub(super) const FINISHED_BY_INITIALISE: [&str; 17] = [
     "apiServer",
     "checks",
     "controllerManager",
     "etcd",
     "helm",
+    "hooks",
     "iam",
     "kubeProxy",
     "kubelet",
@@ -170,6 +171,7 @@ fn claims_of(
         offered: &instance.package.manifest.nodes,
         narrowed: instance.narrowed,
         all_pools: on == pools.len(),
+        lowered: false,
         writes: instance.package.writes.as_deref(),
     };
     // A part for each of 500 pools must not look through all of them.

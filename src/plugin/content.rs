@@ -17,21 +17,48 @@ pub(super) fn resolved(
     scope: &Scope<'_>,
     findings: &mut Findings,
 ) -> Node {
-    let Some(machines) = tree.as_map_mut().and_then(|m| m.get_mut("machines")) else { return tree };
-    for group in machines.as_map_mut().into_iter().flat_map(|m| m.values_mut()) {
+    let Some(parts) = tree.as_map_mut() else { return tree };
+    for group in within(parts.get_mut("machines")) {
         for part in ["files", "units", "dropins"] {
-            let Some(entities) =
-                group.as_map_mut().and_then(|m| m.get_mut(part)).and_then(Node::as_map_mut)
-            else {
-                continue;
-            };
-            for body in entities.values_mut() {
+            for body in within(group.as_map_mut().and_then(|m| m.get_mut(part))) {
                 let new = resolve(body.clone(), cx, scope, findings);
                 *body = Node { key: body.key.clone(), ..new };
             }
         }
     }
+    for event in within(parts.get_mut("hooks")) {
+        for body in within(Some(event)) {
+            // A file's own bytes are never filled in.
+            let new = own_script(resolve(body.clone(), cx, scope, findings), cx, findings);
+            *body = Node { key: body.key.clone(), ..new };
+        }
+    }
     tree
+}
+
+/// What stands in a map.
+fn within(map: Option<&mut Node>) -> impl Iterator<Item = &mut Node> {
+    map.and_then(Node::as_map_mut).into_iter().flat_map(BTreeMap::values_mut)
+}
+
+/// Puts a script of the plugin's own folder in place of its name.
+fn own_script(mut body: Node, cx: &Context<'_>, findings: &mut Findings) -> Node {
+    let package = &cx.me.package;
+    let named = body.get("script").cloned();
+    let Some(script) = named.filter(|s| s.as_str().is_some_and(|text| text.starts_with("./")))
+    else {
+        return body;
+    };
+    let path = script.as_str().unwrap_or_default().trim_start_matches("./").to_owned();
+    let Some(map) = body.as_map_mut() else { return body };
+    map.remove("script");
+    match package.text(&path) {
+        Some(text) => {
+            map.insert("content".to_owned(), Node { data: Data::String(text.into()), ..script });
+        }
+        None => findings.push(missing_file(package, &path, &script)),
+    }
+    body
 }
 
 /// Puts the bytes of `file:` and the text of `template:` in their place, and the full name of `pin:`.

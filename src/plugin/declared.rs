@@ -164,8 +164,9 @@ fn check_files(node: &Node, package: &Package, cx: &Checked<'_>, findings: &mut 
     }
 }
 
-const ENTITY_KEYS: [&str; 10] = [
-    "file", "template", "mode", "owner", "enabled", "required", "$when", "$each", "fill", "content",
+const ENTITY_KEYS: [&str; 14] = [
+    "file", "template", "mode", "owner", "enabled", "required", "$when", "$each", "fill",
+    "content", "behavior", "timeout", "nodes", "once",
 ];
 
 /// Returns what a package declares in a stage, without the word that names a runtime.

@@ -78,6 +78,10 @@ pub struct Manifest {
     /// What its program must know of the outside, by name: kaws lock asks, and kaws.lock has the answer.
     #[serde(default)]
     pub lookups: BTreeMap<String, LookupForm>,
+    /// Commands it adds: `kaws NAME` runs the program, with all that follows the name.
+    #[serde(default)]
+    #[schemars(extend("propertyNames" = {"pattern": "^[a-z]([a-z0-9-]*[a-z0-9])?$", "maxLength": 63}))]
+    pub commands: BTreeMap<String, CommandForm>,
     /// Secrets it uses, by name.
     #[serde(default)]
     pub secrets: BTreeMap<String, SecretForm>,
@@ -104,7 +108,13 @@ impl Manifest {
     pub fn programs_of(&self) -> Vec<Exec> {
         let stages = ["initialise", "render"].into_iter();
         let stages = stages.filter_map(|stage| program::of_stage(self, stage)?.ok());
-        stages.chain(self.lookups.values().filter_map(|lookup| lookup.exec.clone())).collect()
+        let lookups = self.lookups.values().filter_map(|lookup| lookup.exec.clone());
+        let commands = self.commands.values().map(|command| command.exec.clone());
+        let hooks = self.initialise.get("hooks").and_then(Value::as_object).into_iter().flatten();
+        let hooks = hooks.filter_map(|(_, event)| event.as_object()).flatten();
+        let hooks =
+            hooks.filter_map(|(_, hook)| serde_json::from_value(hook.get("exec")?.clone()).ok());
+        stages.chain(lookups).chain(commands).chain(hooks).collect()
     }
 }
 
@@ -163,6 +173,17 @@ impl From<Provision> for Value {
     fn from(provision: Provision) -> Self {
         serde_json::json!({"exclusive": provision.slot == Slot::Exclusive, "$when": provision.when})
     }
+}
+
+/// A command of a plugin.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(title = "a command")]
+pub struct CommandForm {
+    /// What it does, in a sentence.
+    pub description: String,
+    /// The program.
+    pub exec: Exec,
 }
 
 /// A secret of a plugin.
@@ -251,7 +272,7 @@ impl Package {
         let schema = manifest_schema();
         let wording =
             Wording { area: "plugin", subject: "the manifest", label: None, source: None };
-        let node = node.without_nulls();
+        let node = super::short::spelled_out(node.without_nulls())?;
         let mut findings = schema.check(&node, &wording);
         if !findings.is_empty() {
             return Err(findings);

@@ -12,12 +12,13 @@ mod lookups;
 mod manifest;
 pub mod program;
 mod settings;
+mod short;
 
 pub use ask::{View, ask, groups, take};
 pub use declared::{Declared, own_parts};
 pub use lookups::{How, LookupForm, Question, answers, questions};
 pub use manifest::{
-    Files, Home, Manifest, Maturity, Package, PinForm, Provision, SecretForm, Slot,
+    CommandForm, Files, Home, Manifest, Maturity, Package, PinForm, Provision, SecretForm, Slot,
 };
 pub use settings::{defaults_of, prepare};
 

@@ -161,6 +161,7 @@ impl Limits {
         match &self.timeout[digits.len()..] {
             "ms" => number,
             "m" => number * 60_000,
+            "h" => number * 3_600_000,
             _ => number * 1_000,
         }
     }
@@ -182,6 +183,9 @@ pub struct Capabilities {
     /// Environment variables it sees.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
+    /// Secrets of its own whose values its hooks are told, on their standard input.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl Capabilities {
@@ -194,14 +198,34 @@ impl Capabilities {
     /// Returns each right in words of its own, as `network https://api.example.com`.
     #[must_use]
     pub fn rights(&self) -> Vec<String> {
-        let parts = [("network", &self.network), ("files", &self.files), ("env", &self.env)];
-        let mut all: Vec<String> = parts
+        let mut all: Vec<String> = self
+            .parts()
             .iter()
             .flat_map(|(kind, names)| names.iter().map(move |name| format!("{kind} {name}")))
             .collect();
         all.sort();
         all.dedup();
         all
+    }
+
+    fn parts(&self) -> [(&'static str, &Vec<String>); 4] {
+        [
+            ("network", &self.network),
+            ("files", &self.files),
+            ("env", &self.env),
+            ("secret", &self.secrets),
+        ]
+    }
+
+    /// Returns those of which `granted` has the words.
+    #[must_use]
+    pub fn only(&self, granted: &[String]) -> Self {
+        let mut parts = self.parts().into_iter().map(|(kind, names)| {
+            let is_granted = |name: &&String| granted.contains(&format!("{kind} {name}"));
+            names.iter().filter(is_granted).cloned().collect()
+        });
+        let mut next = || parts.next().unwrap_or_default();
+        Self { network: next(), files: next(), env: next(), secrets: next() }
     }
 
     /// Returns the ports that `network` names; `None` where one of them cannot be read.
@@ -261,6 +285,18 @@ pub(super) fn check(manifest: &Manifest, node: &Node, files: &Files) -> Findings
             check_exec(exec, at("exec"), manifest, files, &mut findings);
         }
     }
+    for (name, command) in &manifest.commands {
+        let at = node.at(&["commands", name, "exec"]).map_or(&node.origin, |node| &node.origin);
+        check_start(&command.exec, at, manifest, files, &mut findings);
+    }
+    for (i, name) in manifest.capabilities.secrets.iter().enumerate() {
+        if !manifest.secrets.contains_key(name) {
+            let text = format!("{} has no secret `{name}`", manifest.name);
+            let at = node.at(&["capabilities", "secrets", &i.to_string()]).unwrap_or(node);
+            let help = format!("name it in the manifest:\n\n    secrets: {{{name}: {{}}}}");
+            findings.push(Finding::fatal("plugin/value", text).at(&at.origin).help(help));
+        }
+    }
     for (key, i, text, help) in unreachable(&manifest.capabilities) {
         let at = node.at(&["capabilities", key, &i.to_string()]).unwrap_or(node);
         findings.push(Finding::fatal("plugin/value", text).at(&at.origin).help(help));
@@ -315,6 +351,17 @@ fn check_exec(
         let help = "say it, so that it can be read before it is run:\n\n    writes: [machines.nodes.files]";
         findings.push(Finding::fatal("plugin/writes", text).at(at).help(help));
     }
+    check_start(&exec, at, manifest, files, findings);
+}
+
+/// What is started must be there, and be for this platform.
+fn check_start(
+    exec: &Exec,
+    at: &crate::origin::Origin,
+    manifest: &Manifest,
+    files: &Files,
+    findings: &mut Findings,
+) {
     if let Err(text) = exec.command(&platform()) {
         findings.push(Finding::fatal("plugin/runtime", text).at(at));
     }

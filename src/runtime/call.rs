@@ -56,6 +56,8 @@ pub struct Rights {
     pub ports: Vec<u16>,
     /// Files and folders it may read.
     pub reads: Vec<PathBuf>,
+    /// Variables of the user's environment that it sees.
+    pub env: Vec<String>,
     /// Secrets whose values it is told: they must not come back.
     pub secrets: BTreeMap<String, String>,
 }

@@ -135,6 +135,20 @@ pub(super) fn look_up(name: &str, path: &[PathBuf]) -> Option<PathBuf> {
     path.iter().filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(runs)
 }
 
+/// Returns the ends of the names of all programs on the PATH that begin so.
+#[expect(clippy::disallowed_methods, reason = "the PATH is looked through")]
+pub(super) fn look_up_all(prefix: &str, path: &[PathBuf]) -> Vec<String> {
+    let entries = path.iter().filter_map(|dir| std::fs::read_dir(dir).ok()).flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut all: Vec<String> = names
+        .filter(|name| look_up(name, path).is_some())
+        .filter_map(|name| Some(name.strip_prefix(prefix)?.to_owned()))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// Returns why this machine cannot run a file: it is no script with a first line, and no program for this processor.
 fn runs_nowhere(bytes: &[u8]) -> Option<&'static str> {
     let mach = [&b"\xcf\xfa\xed\xfe"[..], b"\xca\xfe\xba\xbe"];

@@ -22,11 +22,23 @@ pub(super) fn holds(bytes: &[u8], value: &str) -> bool {
     let json = json.trim_matches('"');
     has(value.as_bytes())
         || has(json.as_bytes())
+        || nested(bytes, value)
         || has_in_any_case(&unicode(value))
         || has_in_any_case(&hex)
         || has_in_any_case(&percent(value, true))
         || has_in_any_case(&percent(value, false))
         || base64_forms(value).iter().any(|form| has(form.as_bytes()))
+}
+
+/// JSON in JSON, however deep: each level only puts backslashes in.
+fn nested(bytes: &[u8], value: &str) -> bool {
+    let plain =
+        |bytes: &[u8]| -> Vec<u8> { bytes.iter().copied().filter(|byte| *byte != b'\\').collect() };
+    let bytes = plain(&bytes.to_ascii_lowercase());
+    [value.to_lowercase(), unicode(value)].iter().any(|form| {
+        let form = plain(form.to_ascii_lowercase().as_bytes());
+        form.len() >= SHORTEST && bytes.windows(form.len()).any(|window| window == form)
+    })
 }
 
 /// Every character as `\uXXXX`, which JSON allows.
@@ -82,6 +94,7 @@ mod tests {
             hex,
             "s3cr%2Ft%20%22w%C3%B6rd%22%2Bx".to_owned(),
             unicode(VALUE),
+            serde_json::json!({"a": serde_json::json!({"b": VALUE}).to_string()}).to_string(),
         ] {
             assert!(holds(text.as_bytes(), VALUE), "{text}");
         }

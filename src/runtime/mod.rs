@@ -6,17 +6,21 @@
 
 mod cache;
 mod call;
+mod callable;
 mod enter;
 mod failure;
 mod find;
 mod folder;
+mod hooks;
 mod leak;
 #[cfg(target_os = "linux")]
 mod sandbox;
 pub mod supervise;
 
 pub use call::{Call, Ran, Rights};
+pub use callable::Callable;
 pub use failure::Failure;
+pub use hooks::Runs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -114,9 +118,7 @@ impl Runtime {
         let cluster = told.get("cluster").unwrap_or(&Value::Null);
         let mut environment = environment(cluster, package.name.as_str(), "");
         environment.remove("KAWS_STAGE");
-        let granted = package.manifest.capabilities.env.iter();
-        let seen = |name: &String| Some((name.clone(), self.host.environment.get(name)?.clone()));
-        environment.extend(granted.filter_map(seen));
+        environment.extend(self.granted_environment(&rights));
         let ran = self.run(&Call { package, command, input: request, environment, rights })?;
         let mut notes = ran.notes();
         notes.extend(degraded(&ran.without));
@@ -347,7 +349,8 @@ fn degraded(without: &[String]) -> Option<Finding> {
 }
 
 /// Returns the environment variables that tell of the cluster; all of them stand in the request, too.
-fn environment(cluster: &Value, plugin: &str, stage: &str) -> BTreeMap<String, String> {
+#[must_use]
+pub fn environment(cluster: &Value, plugin: &str, stage: &str) -> BTreeMap<String, String> {
     let text = |pointer: &str| {
         let value = cluster.pointer(pointer).cloned().unwrap_or_default();
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)

@@ -18,6 +18,8 @@ struct Web {
     address: String,
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
     asked: Arc<AtomicUsize>,
+    /// The paths that were asked for, in order.
+    paths: Arc<Mutex<Vec<String>>>,
     down: Arc<AtomicBool>,
 }
 
@@ -28,15 +30,17 @@ impl Web {
         let files: Arc<Mutex<BTreeMap<String, Vec<u8>>>> = Arc::default();
         let (asked, down) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let (all, count, stopped) = (Arc::clone(&files), Arc::clone(&asked), Arc::clone(&down));
+        let paths: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = Arc::clone(&paths);
         std::thread::spawn(move || {
             for connection in listener.incoming().map_while(Result::ok) {
                 count.fetch_add(1, Ordering::SeqCst);
                 if !stopped.load(Ordering::SeqCst) {
-                    answer(connection, &all.lock().unwrap());
+                    heard.lock().unwrap().push(answer(connection, &all.lock().unwrap()));
                 }
             }
         });
-        Self { address, files, asked, down }
+        Self { address, files, asked, paths, down }
     }
 
     fn put(&self, path: &str, bytes: impl Into<Vec<u8>>) {
@@ -59,7 +63,7 @@ impl Web {
     }
 }
 
-fn answer(mut connection: TcpStream, files: &BTreeMap<String, Vec<u8>>) {
+fn answer(mut connection: TcpStream, files: &BTreeMap<String, Vec<u8>>) -> String {
     let mut line = String::new();
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let _ = reader.read_line(&mut line);
@@ -73,6 +77,7 @@ fn answer(mut connection: TcpStream, files: &BTreeMap<String, Vec<u8>>) {
         bytes.len()
     );
     let _ = connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(bytes));
+    path.to_owned()
 }
 
 /// One machine of somebody's: a home, and a cluster's folder.
@@ -359,4 +364,135 @@ fn what_is_made_for_platforms_is_locked_for_all_of_them() {
     let other = Machine::clone_of(&machine);
     other.fine(&["plugin", "install"]);
     assert_eq!(other.motd(), "from a program");
+}
+
+#[test]
+fn scripts_of_hooks_are_fetched_into_the_lock() {
+    let (web, mock) = (Web::start(), Mock::start());
+    let endpoint = format!("http://{}", mock.0.address);
+    let machine = Machine::new(&endpoint);
+    let place = tempfile::tempdir().unwrap();
+    let (local, repo) = (place.path().join("local.sh"), place.path().join("repo"));
+    std::fs::write(&local, "echo local\n").unwrap();
+    std::fs::create_dir_all(&repo).unwrap();
+    std::fs::write(repo.join("repo.sh"), "echo repository\n").unwrap();
+    git(&repo, &["init", "--quiet"]);
+    git(&repo, &["add", "."]);
+    git(&repo, &["commit", "--quiet", "-m", "script"]);
+    git(&repo, &["tag", "v1"]);
+    web.put("/web.sh", "echo web\n");
+    let put = |arguments: &[&str]| {
+        let sign = ["-sSf", "--user", "test:test", "--aws-sigv4", "aws:amz:us-east-1:s3"];
+        let all: Vec<&str> = sign.iter().chain(arguments).copied().collect();
+        let output = program("curl", &all, &root());
+        assert!(output.status.success(), "{}", shown(&output));
+    };
+    let object = place.path().join("object.sh");
+    std::fs::write(&object, "echo object\n").unwrap();
+    put(&["-X", "PUT", &format!("{endpoint}/path")]);
+    put(&["-T", object.to_str().unwrap(), &format!("{endpoint}/path/to/your/script.sh")]);
+    let sources = [
+        (local.display().to_string(), "local"),
+        (format!("{}/web.sh", web.address), "web"),
+        ("s3://path/to/your/script.sh".to_owned(), "object"),
+        (format!("git+file://{}@v1//repo.sh", repo.display()), "repository"),
+    ];
+    std::fs::create_dir_all(machine.path().join("plugins/ex2")).unwrap();
+    machine.turn_on("ex2");
+    for (source, word) in sources {
+        let manifest =
+            format!("name: ex2\ntype: shell-exec\nbehavior: async-bypass\nscript: \"{source}\"\n");
+        machine.file("plugins/ex2/plugin.yaml", &manifest);
+        assert!(machine.fails(&["render"]).contains("lock/unanswered"), "{source}");
+        // What else a cluster fetches is not there: what could be fetched is kept.
+        machine.fails(&["lock"]);
+        assert!(machine.read("kaws.lock").contains(&format!("echo {word}")), "{source}");
+        machine.fine(&["render"]);
+        let script = machine.read("rendered/nodes/worker/bundle/opt/kaws/hooks/hook-after-ex2.ex2");
+        assert_eq!(script, format!("#!/bin/sh\necho {word}\n"));
+    }
+    // A hash that is asked for is kept to.
+    let manifest = format!(
+        "name: ex2\ntype: shell-exec\nscript: \"{}\"\nsha256: '{}'\n",
+        local.display(),
+        "0".repeat(64)
+    );
+    machine.file("plugins/ex2/plugin.yaml", &manifest);
+    let said = machine.fails(&["lock"]);
+    assert!(said.contains("install/changed"), "{said}");
+}
+
+/// A plugin as the k3d issue describes it: one program, which tells of itself, keeps a registry, and reacts to clusters.
+fn registry(port: &str) -> Vec<u8> {
+    format!(
+        r#"#!/bin/bash
+case $KAWS_COMMAND in
+  INFO)
+    cat <<END
+apiVersion: kaws/v1
+name: registry
+version: 1.0.0
+description: Keeps a registry beside each cluster.
+writes: [hooks.after-create, hooks.after-delete]
+capabilities: {{network: ["http://127.0.0.1:{port}"]}}
+commands: {{registry: {{description: Works with registries., exec: ./program}}}}
+initialise:
+  hooks:
+    after-create: {{join: {{exec: ./program}}}}
+    after-delete: {{leave: {{exec: ./program}}}}
+END
+    exit ;;
+esac
+ask() {{ exec 3<>/dev/tcp/127.0.0.1/{port} && printf 'GET %s HTTP/1.0
+
+' "$1" >&3 && cat <&3 >/dev/null; }}
+case $KAWS_EVENT in
+  after-create) ask "/create?$KAWS_CLUSTER;$KAWS_NETWORK;$KAWS_CONTROLLERS;$KAWS_WORKERS" ;;
+  after-delete) ask "/delete?$KAWS_CLUSTER" ;;
+  '') echo "$KAWS_CLUSTER: $*" && [ "$1" != fail ] ;;
+esac
+"#
+    )
+    .into_bytes()
+}
+
+#[test]
+fn the_walk_of_the_k3d_issue_goes_through() {
+    let web = Web::start();
+    let machine = Machine::new(&web.address);
+    let port = web.address.rsplit(':').next().unwrap();
+    let program = registry(port);
+    let names = ["registry-linux-amd64", "registry-linux-arm64"];
+    let files: Vec<(&str, Vec<u8>)> = names.iter().map(|name| (*name, program.clone())).collect();
+    web.release("acme/registry", "1.0.0", &files);
+    // Downloads the latest release, stores it, asks it what it is, and registers its hooks.
+    let said = machine.fine(&[
+        "plugin",
+        "install",
+        "acme/registry",
+        "--releases",
+        &web.address,
+        "--grant",
+    ]);
+    assert!(said.contains("registry 1.0.0 from acme/registry"), "{said}");
+    assert!(said.contains("adds to    hooks.after-create, hooks.after-delete"), "{said}");
+    machine.turn_on("registry");
+    assert!(machine.fine(&["plugin", "list"]).contains("acme/registry"));
+    // A new noun, with all flags and arguments; how it ends is how kaws ends.
+    assert_eq!(
+        machine.fine(&["registry", "create", "--port", "5000", "-v"]),
+        "minimal: create --port 5000 -v\n"
+    );
+    assert_eq!(machine.kaws(&["registry", "fail"]).status.code(), Some(1));
+    // It reacts to clusters, and takes what it left away with them.
+    web.paths.lock().unwrap().clear();
+    let up = machine.fine(&["up", "--cloud", "local", "--yes"]);
+    assert!(up.contains("✔ after-create    registry/join"), "{up}");
+    let destroyed = machine.fine(&["destroy", "--cloud", "local", "--yes"]);
+    assert!(destroyed.contains("✔ after-delete    registry/leave"), "{destroyed}");
+    let asked = web.paths.lock().unwrap().clone();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked[0].starts_with("/create?minimal;vpc=10."), "{asked:?}");
+    assert!(asked[0].contains(";count=") && asked[0].contains("general="), "{asked:?}");
+    assert_eq!(asked[1], "/delete?minimal");
 }

@@ -21,6 +21,7 @@ mod aws;
 mod boots;
 mod checks;
 mod converges;
+mod hooks;
 mod installs;
 mod kubernetes;
 mod machine;

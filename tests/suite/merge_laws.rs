@@ -36,6 +36,7 @@ fn claims(plugin: usize, wishes: &Wishes) -> Vec<Claim> {
         offered: &[Role::Worker],
         narrowed: false,
         all_pools: true,
+        lowered: false,
         writes: None,
     };
     let (claims, findings) = split(&node, &cx);

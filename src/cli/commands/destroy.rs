@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::{Exit, asked, only_file};
-use crate::cli::deploying::{Live, Purpose, Session, fail, operator, runtime, said_failures};
+use crate::cli::deploying::{
+    Learned, Live, Purpose, Session, events_told, fail, operator, runtime, said_failures,
+};
 use crate::cli::report::say;
 use crate::cli::{Common, DestroyArguments, Output};
 use crate::deploy::{DestroyOptions, DestroyPlan, Error, destroy, plan_destroy, settle};
@@ -38,6 +40,9 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     if !arguments.yes {
         asked("Destroy this?", "kaws destroy --yes asks nothing; nothing was changed")?;
     }
+    // What is told of the cluster afterwards is what was there.
+    let learned = Learned::now(&session, &["before-delete", "after-delete"]).await?;
+    events_told(common, &session, &["before-delete"], &learned)?;
     live.listen();
     let options = DestroyOptions {
         remove_leftovers: arguments.remove_leftovers,
@@ -49,6 +54,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     let ended = ended.map_err(|e| fail(&e))?;
     live.finish();
     said_failures(&ended, &live, "kaws destroy", fail)?;
+    events_told(common, &session, &["after-delete"], &learned)?;
     match common.output {
         Output::Json => say(&json!({"done": true, "kept": plan.kept}).to_string()),
         Output::Text => {

@@ -1,6 +1,7 @@
 //! `kaws lock`.
 
 mod lookups;
+mod scripts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +33,8 @@ async fn lock(common: &Common, arguments: &LockArguments) -> Result<Exit, Exit> 
     let file = only_file(common)?;
     let path = file.parent().unwrap_or(Path::new("")).join("kaws.lock");
     // Programs cannot be asked before what they look up is known, and that not before it is granted.
-    let asked = lookups::ask(common, arguments, &path).await?;
+    let mut asked = lookups::ask(common, arguments, &path).await?;
+    asked.extend(scripts::fetch(common, arguments, &path).await?);
     let run = rendered(common)?;
     let needs = collect_pins(&run.setup, &run.rendered.model);
     let config = &run.setup.config;
@@ -65,7 +67,8 @@ async fn lock(common: &Common, arguments: &LockArguments) -> Result<Exit, Exit> 
     }
     let lookups = old.lookups.clone();
     let kaws = env!("CARGO_PKG_VERSION").to_owned();
-    let locked = LockFile { kaws, pins, lookups, plugins: plugins(&run) };
+    let scripts = old.scripts.clone();
+    let locked = LockFile { kaws, pins, lookups, scripts, plugins: plugins(&run) };
     write(&path, &locked)?;
     tell(common, &path, &changed, &locked, &findings);
     Ok(if findings.is_empty() { Exit::Done } else { Exit::Findings })

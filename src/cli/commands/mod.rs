@@ -2,6 +2,7 @@
 
 mod destroy;
 mod etcd;
+mod external;
 mod fleet;
 mod init;
 mod kubeconfig;
@@ -94,6 +95,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
             Exit::Done
         }
         Command::Version => version(common),
+        Command::Other(words) => external::run(common, words),
     }
 }
 

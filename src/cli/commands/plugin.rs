@@ -49,9 +49,28 @@ pub(super) fn list(common: &Common, all: bool) -> Exit {
     let rows = rows(&catalogue, instances);
     match common.output {
         Output::Json => say(&rows.iter().map(json_row).collect::<Value>().to_string()),
-        Output::Text => print(&rows, all || setup.is_none()),
+        Output::Text => {
+            print(&rows, all || setup.is_none());
+            shadowed(common, instances);
+        }
     }
     Exit::Done
+}
+
+/// Says which commands of others are never run, as kaws has one of that name.
+fn shadowed(common: &Common, instances: &[Instance]) {
+    use clap::CommandFactory as _;
+    let own = crate::cli::Arguments::command();
+    let own: Vec<&str> = own.get_subcommands().map(clap::Command::get_name).collect();
+    let theirs = instances.iter().flat_map(|instance| {
+        let commands = instance.package.manifest.commands.keys();
+        commands.map(|name| (name.clone(), format!("of {}", instance.name)))
+    });
+    let found = common.programs.iter().flat_map(|programs| programs.all_on_path("kaws-"));
+    let found = found.map(|name| (name, "on the PATH".to_owned()));
+    for (name, whose) in theirs.chain(found).filter(|(name, _)| own.contains(&name.as_str())) {
+        say(&format!("the command {name} {whose} is never run: `kaws {name}` is kaws's own"));
+    }
 }
 
 fn json_row(row: &Row) -> Value {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Drifting, Live, Patience, Purpose, Reach, Session, Wait, checks, fail, free_stuck, operator,
-    plan_text, reasons, runtime, said_failures, say_root_cause,
+    Drifting, Live, Patience, Purpose, Reach, Session, Wait, checks, events, fail, free_stuck,
+    operator, plan_text, reasons, runtime, said_failures, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -56,10 +56,18 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     if !plan.is_empty() {
         live.asking(|| confirm(common, arguments, &plan, &session))?;
     }
+    // Of what comes first, secrets may have been set.
+    let (before, after) = if there.stacks.keys().all(|stack| stack == "state") {
+        ("before-create", "after-create")
+    } else {
+        ("before-update", "after-update")
+    };
+    events(common, &session, &["before-deploy", before]).await?;
     live.listen();
     let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;
     live.finish();
     report(common, file, arguments, &session, &plan, &ended, &live)?;
+    events(common, &session, &[after, "after-deploy"]).await?;
     if arguments.no_validate || session.cloud.is_local() {
         return Ok(());
     }

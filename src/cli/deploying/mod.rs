@@ -3,6 +3,7 @@
 
 pub(super) mod checks;
 mod cloud;
+mod events;
 mod failure;
 mod live;
 mod plan_text;
@@ -13,6 +14,7 @@ mod stuck;
 
 pub(super) use checks::{Patience, Wait};
 pub(super) use cloud::{CloudArguments, connect};
+pub(super) use events::{Learned, events, events_told};
 pub(super) use failure::{reasons, said_failures, say_root_cause};
 use live::nanoseconds;
 pub(super) use live::{Live, clock, stamp};

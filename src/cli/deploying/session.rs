@@ -104,6 +104,11 @@ impl Session {
         Ok((made, there))
     }
 
+    /// Returns the folder of the cluster's file.
+    pub(super) fn folder(&self) -> PathBuf {
+        super::events::folder_of(&self.file)
+    }
+
     /// Makes the plan anew, without its causes, and returns its digest.
     pub(in crate::cli) async fn digest(
         &self,

@@ -4,6 +4,7 @@
 mod addon;
 mod api_server;
 mod aws;
+mod hook;
 mod identity;
 mod machine;
 mod stage;
@@ -17,6 +18,7 @@ pub use addon::Release;
 use api_server::{Admission, AuditRule, AuthorizationWebhook, Encryption, Jwt};
 pub use aws::Rule;
 use aws::{Output, Parameter, Resource, Statement};
+pub use hook::{Behavior, HOST_EVENTS, HostBehavior, HostHook, NODE_EVENTS, NodeHook};
 use identity::SecretName;
 pub use identity::{Authority, Certificate, Key, KeyKind};
 use machine::{DropIn, Unit};
@@ -52,6 +54,8 @@ pub enum Kind {
     Flag,
     /// Hops to the metadata service.
     HopLimit,
+    /// A hook where kaws runs.
+    HostHook,
     /// A folder of the node.
     HostVolume,
     /// An issuer of tokens.
@@ -64,6 +68,8 @@ pub enum Kind {
     ManagedPolicy,
     /// Kubernetes objects.
     Manifest,
+    /// A hook of machines.
+    NodeHook,
     /// An output of a stack.
     Output,
     /// A parameter of a stack.
@@ -123,6 +129,8 @@ impl Kind {
             Self::DropIn => of::<DropIn>(),
             Self::Encryption => of::<Encryption>(),
             Self::File => of::<File>(),
+            Self::HostHook => of::<HostHook>(),
+            Self::NodeHook => of::<NodeHook>(),
             Self::HostVolume => of::<HostVolume>(),
             Self::Jwt => of::<Jwt>(),
             Self::Key => of::<Key>(),

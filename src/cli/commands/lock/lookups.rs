@@ -152,6 +152,7 @@ async fn answer(
             let rights = Rights {
                 ports: capabilities.ports().unwrap_or_default(),
                 reads: capabilities.files.iter().filter_map(beside).collect(),
+                env: capabilities.env.clone(),
                 ..Rights::none()
             };
             let looked_up = runtime.look_up(&instance.package, exec, request, rights);

@@ -1,0 +1,317 @@
+//! `hooks`: what plugins want to run before and after a machine starts becomes units.
+//!
+//! Before the start it is a matter of order: systemd waits for a unit, or does not, and holds the kubelet back where one
+//! fails. After it, `kaws-node ready` starts the units of `/etc/kaws/hooks.d` once everything else is healthy, and before
+//! it says so. Not here: hooks where kaws runs, which the command line runs itself.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::config::{Group, Role};
+use crate::finding::{Finding, Findings, Outcome};
+use crate::model::{Entity, HOST_EVENTS, HostHook, Model, NODE_EVENTS, NodeHook, has_placeholder};
+use crate::name::{Name, did_you_mean};
+use crate::plugin::program::Exec;
+use crate::plugin::{Artifacts, Context, Contribution, Plugin, Rendering};
+use crate::value::{Node, Path};
+
+/// The native part of the plugin.
+#[derive(Debug)]
+pub(super) struct Hooks;
+
+impl Plugin for Hooks {
+    fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
+        let (mut out, mut findings) = (Rendering::default(), Findings::new());
+        for event in NODE_EVENTS {
+            for (name, entity) in model.entities(&["hooks", event]) {
+                let Ok(form) = serde_json::from_value::<NodeHook>(entity.body.to_value()) else {
+                    continue;
+                };
+                let hook = Hook { event, name, form: &form, entity };
+                let Some(text) = hook.text(cx, &mut findings) else { continue };
+                for group in hook.groups(cx, &mut findings) {
+                    hook.put(group, &text, &mut out.contribution, &mut findings);
+                }
+            }
+        }
+        for event in HOST_EVENTS {
+            for (name, entity) in model.entities(&["hooks", event]) {
+                findings.extend(check(cx, event, name, entity));
+            }
+        }
+        Outcome { value: out, findings }
+    }
+}
+
+/// What is wrong with a hook where kaws runs: said when it is rendered, and not first when it is to be run.
+fn check(cx: &Context<'_>, event: &str, name: &str, entity: &Entity) -> Option<Finding> {
+    let form: HostHook = serde_json::from_value(entity.body.to_value()).ok()?;
+    let path = Path::of(["hooks", event, name]).to_string();
+    let wrong = |text: String| {
+        Finding::fatal("hooks/form", text).at(entity.body.key_origin()).about(path.clone())
+    };
+    let script = form.content.is_some() || form.script.is_some();
+    let given = [form.command.is_some(), form.exec.is_some(), script];
+    if given.iter().filter(|given| **given).count() != 1 {
+        let text = format!("the hook {name} runs nothing, or several things");
+        return Some(wrong(text).help("write one of command, script, exec"));
+    }
+    let exec = form.exec?;
+    let Ok(exec) = serde_json::from_value::<Exec>(exec) else {
+        let text = format!("the hook {name} names no program");
+        return Some(wrong(text).help("a file, as ./bin/x; or a list, as [python3, ./main.py]"));
+    };
+    let plugin = name.split('/').next()?;
+    let package = &cx.plugins.iter().find(|p| p.name.as_str() == plugin)?.package;
+    let missing = exec.files().into_iter().find(|file| !package.files.contains_key(file));
+    missing.map(|file| wrong(format!("{} has no file {file}", package.name)))
+}
+
+/// One hook of machines.
+struct Hook<'a> {
+    event: &'a str,
+    /// PLUGIN/NAME.
+    name: &'a str,
+    form: &'a NodeHook,
+    entity: &'a Entity,
+}
+
+impl Hook<'_> {
+    fn wrong(&self, text: impl Into<String>) -> Finding {
+        let path = Path::of(["hooks", self.event, self.name]);
+        Finding::fatal("hooks/form", text).at(self.entity.body.key_origin()).about(path.to_string())
+    }
+
+    /// Returns the script that the unit runs.
+    fn text(&self, cx: &Context<'_>, findings: &mut Findings) -> Option<String> {
+        let form = self.form;
+        let own = self.name.split_once('/').map_or("", |(_, own)| own);
+        if Name::new(own).is_none() {
+            let text = format!("`{own}` is no name for a hook: its unit is called so");
+            findings.push(self.wrong(text).help("lower-case letters, digits and `-`"));
+            return None;
+        }
+        let given = [
+            form.command.is_some(),
+            form.script.is_some(),
+            form.content.is_some(),
+            form.container.is_some(),
+        ];
+        if given.iter().filter(|given| **given).count() != 1 {
+            let text = format!("the hook {} runs nothing, or several things", self.name);
+            findings.push(
+                self.wrong(text).help("write one of command, script, file, template, container"),
+            );
+            return None;
+        }
+        if let Some(command) = &form.command {
+            return Some(format!("#!/bin/sh\n{}\n", command.trim_end()));
+        }
+        if let Some(container) = &form.container {
+            return Some(container_script(&self.unit_name(), &container.image, &container.command));
+        }
+        let text = match (&form.content, &form.script) {
+            (Some(content), _) => content.clone(),
+            (None, script) => {
+                let from = script.as_deref().unwrap_or_default();
+                let name = format!("{}/{}", self.event, self.name);
+                match cx.lock.script(&name, from) {
+                    Some(text) => text.to_owned(),
+                    None => {
+                        let text = format!("nobody has fetched the script {from} yet");
+                        let finding = Finding::fatal("lock/unanswered", text);
+                        let at = self.entity.body.get("script").unwrap_or(&self.entity.body);
+                        findings.push(finding.at(&at.origin).help(
+                            "kaws lock fetches it, and keeps it in kaws.lock, where it is reviewed",
+                        ));
+                        return None;
+                    }
+                }
+            }
+        };
+        Some(if text.starts_with("#!") { text } else { format!("#!/bin/sh\n{text}") })
+    }
+
+    /// Returns the groups it is for: those it names, or those its plugin is on.
+    fn groups<'c>(&self, cx: &Context<'c>, findings: &mut Findings) -> Vec<&'c Group> {
+        let owners = self.entity.owner_names();
+        let on = cx.plugins.iter().filter(|plugin| owners.contains(&plugin.name.as_str()));
+        let on: Vec<&str> = on.flat_map(|plugin| plugin.nodes.iter().map(String::as_str)).collect();
+        if self.form.nodes.is_empty() {
+            if on.is_empty() {
+                let text = format!("the hook {} is for no machines", self.name);
+                let help = "say which in the plugin's manifest (nodes: [worker]), or in the hook";
+                findings.push(self.wrong(text).help(help));
+            }
+            return cx.groups.iter().filter(|group| on.contains(&group.key.as_str())).collect();
+        }
+        let mut chosen = Vec::new();
+        for word in &self.form.nodes {
+            let fits = |group: &&Group| group.key == *word || group.role.as_ref() == word;
+            let found: Vec<&Group> = cx.groups.iter().filter(fits).collect();
+            if found.is_empty() {
+                let names = cx.groups.iter().map(|g| g.key.as_str());
+                let all: Vec<&str> = names.chain(["etcd", "controller", "worker"]).collect();
+                let finding = self.wrong(format!("there are no machines `{word}`"));
+                findings.push(match did_you_mean(word, all.iter().copied()) {
+                    Some(near) => finding.help(format!("did you mean `{near}`?")),
+                    None => finding.help(format!("there are: {}", all.join(", "))),
+                });
+            }
+            chosen.extend(found);
+        }
+        chosen.sort_by(|a, b| a.key.cmp(&b.key));
+        chosen.dedup_by(|a, b| a.key == b.key);
+        chosen
+    }
+
+    fn unit_name(&self) -> String {
+        // Names of plugins and hooks have no dot.
+        let when = if self.is_before() { "before" } else { "after" };
+        format!("hook-{when}-{}", self.name.replace('/', "."))
+    }
+
+    /// Whether the node fills something in.
+    fn fills(&self) -> bool {
+        self.form.fill || self.form.command.as_deref().is_some_and(has_placeholder)
+    }
+
+    fn is_before(&self) -> bool {
+        self.event == NODE_EVENTS[0]
+    }
+
+    fn put(&self, group: &Group, text: &str, out: &mut Contribution, findings: &mut Findings) {
+        if self.form.container.is_some() && group.role == Role::Etcd {
+            let text =
+                format!("the hook {} is a container, and machines of etcd run none", self.name);
+            findings.push(self.wrong(text).help("nodes: [controller, worker]"));
+            return;
+        }
+        let from = Path::of(["hooks", self.event, self.name]);
+        let unit = format!("{}.service", self.unit_name());
+        let key = group.key.as_str();
+        let origin = &self.entity.body.origin;
+        let mut put = |part: &str, name: &str, body: serde_json::Value| {
+            let path = Path::of(["machines", key, part, name]);
+            out.put_node(path, Node::from_value(body, origin)).from(from.clone());
+        };
+        let file = json!({"content": text, "mode": "0700", "fill": self.fills()});
+        put("files", &format!("/opt/kaws/hooks/{}", self.unit_name()), file);
+        let behavior = self.form.behavior;
+        let main = if group.role == Role::Etcd { "etcd.service" } else { "kubelet.service" };
+        let required = self.is_before() && behavior.enforces();
+        put(
+            "units",
+            &unit,
+            json!({"content": self.unit(main), "enabled": self.is_before(), "required": required}),
+        );
+        if required && behavior.waits() {
+            let text = format!("[Unit]\nRequires={unit}\nAfter={unit}\n");
+            put(
+                "dropins",
+                &format!("{main}/20-{}.conf", self.unit_name()),
+                json!({ "content": text }),
+            );
+        }
+        if !self.is_before() {
+            let line = format!(
+                "name={unit}\nwait={}\nenforce={}\n",
+                behavior.waits(),
+                behavior.enforces()
+            );
+            put(
+                "files",
+                &format!("/etc/kaws/hooks.d/{}", self.unit_name()),
+                json!({ "content": line }),
+            );
+        }
+    }
+
+    fn unit(&self, main: &str) -> String {
+        let when = if self.is_before() {
+            "before this machine starts"
+        } else {
+            "once this machine is healthy"
+        };
+        let (plugin, _) = self.name.split_once('/').unwrap_or((self.name, ""));
+        let name = self.unit_name();
+        let mut after = "network-online.target kaws-secrets.service kaws-assets.service".to_owned();
+        let mut unit =
+            format!("[Unit]\nDescription=Hook {} {when}\nWants=network-online.target\n", self.name);
+        if self.form.container.is_some() {
+            after.push_str(" containerd.service");
+            unit.push_str("Requires=containerd.service\n");
+        }
+        if !self.is_before() {
+            let _ = write!(after, " {main}");
+        }
+        let _ = writeln!(unit, "After={after}");
+        if self.is_before() && self.form.behavior.waits() {
+            let _ = writeln!(unit, "Before={main}");
+        }
+        let _ = write!(
+            unit,
+            "\n[Service]\nType=oneshot\nRemainAfterExit=yes\nEnvironmentFile=/etc/kaws/node.env\n\
+             Environment=KAWS_COMMAND=EXEC KAWS_EVENT={} KAWS_PLUGIN={plugin}\n",
+            self.event
+        );
+        let script = format!("/opt/kaws/hooks/{name}");
+        if self.form.once {
+            // Not a condition of the unit: where that does not hold, the unit does not count as active.
+            let done = format!("/var/lib/kaws/hooks/{name}");
+            let _ = write!(
+                unit,
+                "ExecStart=/bin/sh -c 'test -e {done} || {script}'\n\
+                 ExecStartPost=/bin/mkdir -p /var/lib/kaws/hooks\nExecStartPost=/bin/touch {done}\n"
+            );
+        } else {
+            let _ = writeln!(unit, "ExecStart={script}");
+        }
+        let _ = writeln!(unit, "TimeoutStartSec={}", span(&self.form.timeout));
+        if self.is_before() {
+            unit.push_str("\n[Install]\nWantedBy=kaws.target\n");
+        }
+        unit
+    }
+}
+
+/// A duration as systemd spells it: `m` is minutes for both, and written out for readers.
+fn span(duration: &str) -> String {
+    duration
+        .strip_suffix('m')
+        .map_or_else(|| duration.to_owned(), |minutes| format!("{minutes}min"))
+}
+
+/// A container has the machine's network, and its files under /host.
+fn container_script(name: &str, image: &str, command: &[String]) -> String {
+    let words: String = command.iter().map(|word| format!(" {}", quoted(word))).collect();
+    format!(
+        "#!/bin/sh\nset -eu\nimage={}\n\
+         /opt/kaws/bin/ctr --namespace k8s.io images pull \"$image\" >/dev/null\n\
+         /opt/kaws/bin/ctr --namespace k8s.io containers delete {name} 2>/dev/null || true\n\
+         exec /opt/kaws/bin/ctr --namespace k8s.io run --rm --net-host \\\n  \
+         --mount type=bind,src=/,dst=/host,options=rbind:rw \\\n  \
+         --env KAWS_EVENT=\"$KAWS_EVENT\" --env KAWS_CLUSTER=\"$KAWS_CLUSTER\" --env KAWS_GROUP=\"$KAWS_GROUP\" \\\n  \
+         \"$image\" {name}{words}\n",
+        quoted(image)
+    )
+}
+
+/// A word of the shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Behavior;
+
+    #[test]
+    fn words_of_the_shell_are_quoted() {
+        assert_eq!(quoted("it's $HOME"), "'it'\\''s $HOME'");
+        assert_eq!((span("5m").as_str(), span("90s").as_str()), ("5min", "90s"));
+        assert!(Behavior::SyncEnforce.waits() && Behavior::AsyncEnforce.enforces());
+    }
+}

@@ -1,0 +1,87 @@
+//! The scripts of hooks that come from elsewhere: their texts go into kaws.lock, where they are reviewed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::write;
+use crate::cli::arguments::LockArguments;
+use crate::cli::commands::{Exit, only_file, options, tell, unreadable};
+use crate::cli::deploying::{connect, fail};
+use crate::cli::report::{say, say_findings};
+use crate::cli::{Common, Output};
+use crate::finding::Findings;
+use crate::install::{self, From, RELEASES};
+use crate::lock::{LockFile, Script};
+use crate::pipeline::ScriptNeed;
+use crate::web::Http;
+
+/// Fetches what is open, and writes kaws.lock if anything has changed; returns the names of all scripts.
+pub(super) async fn fetch(
+    common: &Common,
+    arguments: &LockArguments,
+    path: &Path,
+) -> Result<Vec<String>, Exit> {
+    let file = only_file(common)?;
+    let outcome = crate::load::load(&options(common, file), &crate::builtin::natives())
+        .map_err(|error| unreadable(&error))?;
+    let mut findings = outcome.findings;
+    let model = outcome
+        .value
+        .map(|setup| (crate::pipeline::initialise(&setup).collect(&mut findings), setup));
+    let Some((model, setup)) = model.filter(|_| !findings.any_fatal()) else {
+        tell(common, &findings);
+        return Err(Exit::Findings);
+    };
+    let needs = crate::pipeline::scripts(&model);
+    let old = setup.lock.file();
+    let is_open = |need: &&ScriptNeed| {
+        let there = setup.lock.script(&need.name, &need.from);
+        let other = |text: &str| {
+            need.sha256.as_ref().is_some_and(|hash| *hash != crate::value::sha256(text.as_bytes()))
+        };
+        there.is_none_or(other) || arguments.update.contains(&need.name)
+    };
+    let open: Vec<&ScriptNeed> = needs.iter().filter(is_open).collect();
+    let names: BTreeSet<&String> = needs.iter().map(|need| &need.name).collect();
+    let mut new = LockFile { kaws: env!("CARGO_PKG_VERSION").to_owned(), ..old.clone() };
+    new.scripts.retain(|name, _| names.contains(name));
+    let cloud = if open.iter().any(|need| need.from.starts_with("s3://")) {
+        let cloud = connect(&arguments.cloud, &setup.config, file, BTreeMap::new());
+        Some(cloud.await.map_err(|error| fail(&error))?)
+    } else {
+        None
+    };
+    let (web, mut wrong) = (Http::patient(), Findings::new());
+    for need in open {
+        let from = From {
+            folder: file.parent().unwrap_or(Path::new("")),
+            web: &web,
+            cloud: cloud.as_deref(),
+            api: RELEASES,
+            signatures: &setup.config.signatures,
+            runtime: None,
+        };
+        match install::script(&need.from, need.sha256.as_deref(), &from).await {
+            Ok(content) => {
+                if common.output == Output::Text {
+                    let lines = content.lines().count();
+                    say(&format!("  {}\n    {lines} lines\n    from {}", need.name, need.from));
+                }
+                let script = Script { content, from: need.from.clone() };
+                new.scripts.insert(need.name.clone(), script);
+            }
+            Err(findings) => {
+                wrong.extend(findings.into_iter().map(|finding| finding.at(&need.origin)));
+            }
+        }
+    }
+    if new.scripts != old.scripts {
+        write(path, &new)?;
+    }
+    if wrong.any_fatal() {
+        tell(common, &wrong);
+        return Err(Exit::Findings);
+    }
+    say_findings(&wrong, true);
+    Ok(needs.into_iter().map(|need| need.name).collect())
+}
