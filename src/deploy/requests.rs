@@ -8,26 +8,63 @@ use serde_json::Value;
 use super::error::Error;
 use super::up::Running;
 use super::validate::unmet;
+use crate::finding::{Finding, Severity};
 use crate::model::Step;
-use crate::port::{Cloud, Request, Web};
+use crate::port::{Cloud, Outputs, Programs, Request, Task, Web};
 
 /// How long a step may take that does not say.
 const WITHIN: u64 = 300;
 /// How long to wait before asking again.
 const AGAIN: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Outputs of stacks.
-pub(super) type Outputs = BTreeMap<String, BTreeMap<String, String>>;
+/// What steps are run with.
+#[derive(Clone, Copy)]
+pub(super) struct With<'a> {
+    pub cloud: &'a dyn Cloud,
+    pub web: &'a dyn Web,
+    pub running: &'a dyn Running,
+    pub programs: &'a dyn Programs,
+}
 
-/// Runs a step; on the local cloud there is nobody to ask.
+/// Runs the program of a step.
+async fn program(
+    programs: &dyn Programs,
+    name: &str,
+    step: &Step,
+    exec: &Value,
+    outputs: &Outputs,
+) -> Result<String, String> {
+    let within = step.within.as_deref().map_or(WITHIN, seconds);
+    let task = Task { name, stage: "deploy", exec, within, outputs };
+    let findings = programs.run(task).await.map_err(|finding| told(&finding))?;
+    let (fatal, warnings): (Vec<_>, Vec<_>) =
+        findings.iter().partition(|finding| finding.severity == Severity::Fatal);
+    let words = |all: &[&Finding]| all.iter().map(|f| told(f)).collect::<Vec<_>>().join("; ");
+    match (fatal.as_slice(), warnings.as_slice()) {
+        ([], []) => Ok("done".to_owned()),
+        ([], warnings) => Ok(format!("done, with a warning: {}", words(warnings))),
+        (fatal, _) => Err(words(fatal)),
+    }
+}
+
+/// A finding in one line, with what its program said last.
+fn told(finding: &Finding) -> String {
+    let notes = finding.notes.iter().map(|note| note.replace('\n', " "));
+    std::iter::once(finding.message.clone()).chain(notes).collect::<Vec<_>>().join("; ")
+}
+
+/// Runs a step; on the local cloud there is nobody to ask, but for the plugin's own program.
 pub(super) async fn run(
-    cloud: &dyn Cloud,
-    web: &dyn Web,
-    running: &dyn Running,
+    with: With<'_>,
     name: &str,
     step: &Step,
     outputs: &Outputs,
 ) -> Result<String, Error> {
+    let With { cloud, web, running, programs } = with;
+    if let Some(exec) = &step.exec {
+        let ran = program(programs, name, step, exec, outputs).await;
+        return ran.map_err(|reason| Error::Step { step: name.to_owned(), reason });
+    }
     if cloud.is_local() {
         return Ok("not run: nothing answers on the local cloud".to_owned());
     }

@@ -10,12 +10,13 @@ use super::error::Error;
 use super::hold::{Holder, Lock};
 use super::plan::{Deployed, Plan, StackAction};
 use super::record::{self, Deployment, Record};
+use super::requests::With;
 use super::roll::{Gate, GroupRoll, Pace, Rolling, plan_roll};
 use super::stacks::{STATE, Stacks};
 use super::steps::{Ended, Steps};
 use super::tree::Tree;
 use super::watch::Watcher;
-use crate::port::{Cloud, Cluster, Web};
+use crate::port::{Cloud, Cluster, Programs, Web};
 
 /// Who deploys, and what time it is for them.
 #[derive(Clone, Debug)]
@@ -90,6 +91,8 @@ pub struct Up<'a> {
     pub again: Again<'a>,
     /// The cluster, once it runs.
     pub running: &'a dyn Running,
+    /// What runs programs of plugins.
+    pub programs: &'a dyn Programs,
 }
 
 /// A cluster that runs, or is about to.
@@ -219,7 +222,9 @@ async fn one(up: &Up<'_>, stacks: &Stacks<'_>, step: &str, now: u64) -> Result<S
         "pki" => super::pki::mint_missing(up.cloud, up.tree, &outputs(), now).await,
         plugin => {
             let step = &up.tree.steps[plugin];
-            super::requests::run(up.cloud, up.web, up.running, plugin, step, &outputs()).await
+            let with =
+                With { cloud: up.cloud, web: up.web, running: up.running, programs: up.programs };
+            super::requests::run(with, plugin, step, &outputs()).await
         }
     }
 }

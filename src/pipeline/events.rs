@@ -1,4 +1,4 @@
-//! Hooks where kaws runs: which there are for an event, and what their programs are told.
+//! Hooks where kaws runs: which there are for an event, and what programs are told after render.
 //!
 //! Not here: running them (`runtime`), and when which event is (`cli`).
 
@@ -10,6 +10,7 @@ use super::{Setup, stage};
 use crate::finding::{Finding, Findings, Outcome};
 use crate::model::{HostHook, Model};
 use crate::origin::Origin;
+use crate::plugin::contract::Occasion;
 use crate::plugin::{Instance, View, ask};
 
 /// A hook of an event.
@@ -64,18 +65,22 @@ pub fn happenings<'a>(
     Outcome { value: all, findings }
 }
 
-/// Returns what a hook's program is told: the request of a stage, with the event in its place.
+/// Returns what a program is told at an event, or in a stage after render.
 #[must_use]
 pub fn told(
     setup: &Setup,
-    happening: &Happening<'_>,
+    me: &Instance,
+    occasion: Occasion<'_>,
     facts: Value,
     secrets: BTreeMap<String, String>,
 ) -> Vec<u8> {
     let (values, view) = (Model::default().values(), View::default());
-    let cx = stage::context(setup, &values, &view, happening.me);
+    let cx = stage::context(setup, &values, &view, me);
     let mut request = ask(&cx, "");
-    (request.stage, request.event) = (None, Some(happening.event));
+    (request.stage, request.event) = match occasion {
+        Occasion::Stage(stage) => (Some(stage), None),
+        Occasion::Event(event) => (None, Some(event)),
+    };
     (request.facts, request.secrets) = (facts, secrets);
     serde_json::to_vec(&request).unwrap_or_default()
 }

@@ -15,6 +15,25 @@ use crate::name::Name;
 /// The version of the contract: of requests, responses and manifests.
 pub const VERSION: &str = "kaws/v1";
 
+/// When a program is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion<'a> {
+    /// In a stage.
+    Stage(&'a str),
+    /// At an event.
+    Event(&'a str),
+}
+
+impl Occasion<'_> {
+    /// Returns its word.
+    #[must_use]
+    pub fn word(&self) -> &str {
+        match self {
+            Self::Stage(word) | Self::Event(word) => word,
+        }
+    }
+}
+
 /// What a program is asked: one JSON document on its standard input.
 ///
 /// It is about a stage, an event or a lookup: just one of these is there.

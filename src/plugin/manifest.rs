@@ -114,7 +114,9 @@ impl Manifest {
         let hooks = hooks.filter_map(|(_, event)| event.as_object()).flatten();
         let hooks =
             hooks.filter_map(|(_, hook)| serde_json::from_value(hook.get("exec")?.clone()).ok());
-        stages.chain(lookups).chain(commands).chain(hooks).collect()
+        let later = self.deploy.values().chain(self.validate.values());
+        let later = later.filter_map(|one| serde_json::from_value(one.get("exec")?.clone()).ok());
+        stages.chain(lookups).chain(commands).chain(hooks).chain(later).collect()
     }
 }
 

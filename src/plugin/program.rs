@@ -249,6 +249,9 @@ fn port(address: &str) -> Option<u16> {
     }
 }
 
+/// How a program is written.
+const FORM: &str = "a program is a file, as ./bin/x; a list, as [python3, ./main.py]; or one of these for each platform";
+
 /// Returns the program of a stage, if that is what it is.
 #[must_use]
 pub fn of_stage(manifest: &Manifest, stage: &str) -> Option<Result<Exec, String>> {
@@ -258,10 +261,7 @@ pub fn of_stage(manifest: &Manifest, stage: &str) -> Option<Result<Exec, String>
         _ => return None,
     };
     let exec = body.get("exec")?;
-    Some(serde_json::from_value(exec.clone()).map_err(|_| {
-        "a program is a file, as ./bin/x; a list, as [python3, ./main.py]; or one of these for each platform"
-            .to_owned()
-    }))
+    Some(serde_json::from_value(exec.clone()).map_err(|_| FORM.to_owned()))
 }
 
 /// Returns what is wrong with what a manifest says of programs.
@@ -283,6 +283,16 @@ pub(super) fn check(manifest: &Manifest, node: &Node, files: &Files) -> Findings
         }
         if let Some(exec) = of_stage(manifest, stage) {
             check_exec(exec, at("exec"), manifest, files, &mut findings);
+        }
+    }
+    for (stage, body) in [("deploy", &manifest.deploy), ("validate", &manifest.validate)] {
+        for (name, one) in body {
+            let Some(exec) = one.get("exec") else { continue };
+            let at = node.at(&[stage, name, "exec"]).map_or(&node.origin, |node| &node.origin);
+            match serde_json::from_value(exec.clone()) {
+                Ok(exec) => check_start(&exec, at, manifest, files, &mut findings),
+                Err(_) => findings.push(Finding::fatal("plugin/runtime", FORM).at(at)),
+            }
         }
     }
     for (name, command) in &manifest.commands {

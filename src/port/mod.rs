@@ -5,11 +5,13 @@
 
 mod cluster;
 mod machines;
+mod programs;
 mod status;
 mod web;
 
 pub use cluster::{Cluster, DeprecatedApi, Eviction, Keeper, Node, Pod, Pods, Release};
 pub use machines::{Machine, ScalingGroup};
+pub use programs::{NoPrograms, Outputs, Programs, Task};
 
 pub use status::Status;
 pub use web::{Request, Response, Web};

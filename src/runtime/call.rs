@@ -11,7 +11,8 @@ use std::io::{Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -202,23 +203,34 @@ impl Runtime {
     }
 }
 
+/// What of the sandbox this machine does not have.
+#[cfg(target_os = "linux")]
+fn without() -> Vec<String> {
+    super::sandbox::missing().to_vec()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn without() -> Vec<String> {
+    vec!["a sandbox".to_owned()]
+}
+
 /// Waits for the supervisor, and then ends what is left of the program's group: nothing, unless the supervisor was ended
 /// itself, or does not end.
 fn outlived(child: &mut Child, longest: Duration) -> std::io::Result<ExitStatus> {
-    let begun = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            super::supervise::end_group(child.id());
-            return Ok(status);
-        }
-        if begun.elapsed() >= longest {
-            child.kill()?;
-        }
-        // Most programs take milliseconds, and some take minutes.
-        let waited =
-            (begun.elapsed() / 20).clamp(Duration::from_micros(100), Duration::from_millis(10));
-        std::thread::sleep(waited);
-    }
+    let (over, waiting) = std::sync::mpsc::channel::<()>();
+    let supervisor = child.id();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // Until it was waited for, the number is nobody else's.
+            if waiting.recv_timeout(longest) == Err(RecvTimeoutError::Timeout) {
+                super::supervise::kill(supervisor);
+            }
+        });
+        let status = child.wait();
+        drop(over);
+        super::supervise::end_group(supervisor);
+        status
+    })
 }
 
 /// Writes the input and reads all that is said; over `most` bytes of output the program is stopped.
@@ -358,7 +370,7 @@ fn judged(
         }
         None => output,
     };
-    Ok(Ran { answer, log, left: report.left, without: report.without.clone() })
+    Ok(Ran { answer, log, left: report.left, without: without() })
 }
 
 /// Returns what a program wrote into its result file; that must be a file of its own, and no link to another.

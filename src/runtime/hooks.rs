@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{Call, Failure, Ran, Rights, Runtime, environment};
 use crate::name::platform;
 use crate::plugin::Package;
+use crate::plugin::contract::Occasion;
 use crate::plugin::program::{Command, Exec, Word};
 
 /// The file that a script comes to stand in, in the private copy of its plugin's folder.
@@ -25,7 +26,7 @@ pub enum Runs<'a> {
 }
 
 impl Runtime {
-    /// Runs a hook of an event, in the sandbox of all programs.
+    /// Runs a hook of an event, or the program of a step or a check, in the sandbox of all programs.
     ///
     /// # Errors
     /// As [`Runtime::run`].
@@ -33,7 +34,7 @@ impl Runtime {
         &self,
         package: &Package,
         runs: &Runs<'_>,
-        event: &str,
+        occasion: Occasion<'_>,
         timeout: &str,
         request: &[u8],
         rights: Rights,
@@ -71,9 +72,11 @@ impl Runtime {
         let told: Value = serde_json::from_slice(request).unwrap_or_default();
         let cluster = told.get("cluster").unwrap_or(&Value::Null);
         let plugin = told.pointer("/plugin/name").and_then(Value::as_str).unwrap_or_default();
-        let mut environment = environment(cluster, plugin, "");
-        environment.remove("KAWS_STAGE");
-        environment.insert("KAWS_EVENT".to_owned(), event.to_owned());
+        let mut environment = environment(cluster, plugin, occasion.word());
+        if let Occasion::Event(event) = occasion {
+            environment.remove("KAWS_STAGE");
+            environment.insert("KAWS_EVENT".to_owned(), event.to_owned());
+        }
         environment.extend(self.granted_environment(&rights));
         self.run(&Call { package: &own, command, input: request, environment, rights })
     }

@@ -11,7 +11,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, apply_filter,
+    SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
 use super::supervise::Order;
@@ -93,8 +93,13 @@ const IDLE_HERE: &[libc::c_long] =
 #[cfg(not(target_arch = "x86_64"))]
 const IDLE_HERE: &[libc::c_long] = &[];
 
-/// Returns what of the sandbox this machine does not have.
-pub(super) fn missing() -> Vec<String> {
+/// Returns what of the sandbox this machine does not have: asked once, as it stays so.
+pub(super) fn missing() -> &'static [String] {
+    static MISSING: std::sync::OnceLock<Vec<String>> = std::sync::OnceLock::new();
+    MISSING.get_or_init(looked_for)
+}
+
+fn looked_for() -> Vec<String> {
     // What each version of Landlock brought; a kernel that lacks one lacks all after it.
     let parts = [
         (ABI::V1, "Landlock, which hides files"),
@@ -186,13 +191,29 @@ fn rule(all: &[SeccompCondition]) -> Result<SeccompRule, String> {
 /// Has calls answered with `error`, 0 for success, and not done.
 fn answer(rules: Rules, error: i32) -> Result<(), String> {
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|_| "no filter".to_owned())?;
-    // The same calls by their other numbers, which some kernels of this architecture have.
-    let other = if cfg!(target_arch = "x86_64") { 0x4000_0000 } else { 0 };
-    let others: Rules = rules.iter().map(|(number, rule)| (number | other, rule.clone())).collect();
-    let rules = rules.into_iter().chain(others).collect();
-    let error = SeccompAction::Errno(error.unsigned_abs());
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, error, arch);
+    let refused = SeccompAction::Errno(error.unsigned_abs());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch);
     let program: BpfProgram =
         filter.and_then(TryInto::try_into).map_err(|error| error.to_string())?;
+    let program = if error == libc::EACCES { others_refused(program) } else { program };
     apply_filter(&program).map_err(|error| error.to_string())
+}
+
+/// Refuses the same calls by their other numbers, which some kernels of this architecture have: all of those, at once,
+/// instead of each number twice.
+#[cfg(target_arch = "x86_64")]
+fn others_refused(program: BpfProgram) -> BpfProgram {
+    let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+    // Load the call's number; is it one of x32; then it is refused.
+    let head = [
+        step(0x20, 0, 0, 0),
+        step(0x35, 0, 1, 0x4000_0000),
+        step(0x06, 0, 0, 0x0005_0000 | libc::EACCES.unsigned_abs()),
+    ];
+    head.into_iter().chain(program).collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn others_refused(program: BpfProgram) -> BpfProgram {
+    program
 }

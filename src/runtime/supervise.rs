@@ -93,8 +93,6 @@ pub(super) struct Report {
     pub(super) left: usize,
     /// Why it could not be started.
     pub(super) start: Option<String>,
-    /// What of the sandbox this machine does not have.
-    pub(super) without: Vec<String>,
 }
 
 /// Why a program was stopped.
@@ -137,10 +135,6 @@ fn supervise(order: &Order) -> Report {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let mut watch = Watch::new(order);
-    #[cfg(target_os = "linux")]
-    report.without.extend(super::sandbox::missing());
-    #[cfg(not(target_os = "linux"))]
-    report.without.push("a sandbox".to_owned());
     // Root is free of the limit of processes, and so has to see a storm in time; others may not be this bold.
     let bold = rustix::process::nice(-15).is_ok();
     let entering = Entering { nicer: if bold { 20 } else { 5 }, threads: watch.base };
@@ -342,6 +336,13 @@ fn descendants() -> Vec<i32> {
 #[cfg(not(target_os = "linux"))]
 fn counted(_: bool) -> Vec<i32> {
     Vec::new()
+}
+
+/// Ends a supervisor that does not end.
+pub(super) fn kill(process: u32) {
+    if let Some(process) = Pid::from_raw(process.cast_signed()) {
+        let _ = rustix::process::kill_process(process, Signal::KILL);
+    }
 }
 
 /// Ends what is left of a program whose supervisor is gone.

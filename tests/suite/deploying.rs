@@ -96,6 +96,7 @@ async fn deploy_tree(
         watcher: &Silent::default(),
         again: &|| Box::pin(async { Ok(planned(cloud, &tree).await.0.digest) }),
         running: &NoCluster,
+        programs: &kaws::port::NoPrograms,
     };
     up(
         work,
@@ -203,6 +204,7 @@ fn whoever_was_overtaken_between_plan_and_lock_changes_nothing() {
         watcher: &Silent::default(),
         again: &|| Box::pin(async { Ok("another".to_owned()) }),
         running: &NoCluster,
+        programs: &kaws::port::NoPrograms,
     };
     let options =
         UpOptions { at_most: 4, role: None, take_over: false, keep_failed: false, roll: true };

@@ -244,3 +244,48 @@ fn a_granted_secret_that_comes_back_is_caught_in_every_form() {
         "{code}\n{text}"
     );
 }
+
+#[test]
+fn a_program_is_a_step_and_a_check() {
+    let cluster = Cluster::small("plugins: {h: {}}\n");
+    let program = |said: &str| {
+        cluster.file(
+            "plugins/h/main.py",
+            format!(
+                "import json, os, sys\nrequest = json.load(sys.stdin)\nstage = os.environ['KAWS_STAGE']\n\
+                 assert stage == request['stage'] and 'event' not in request\n\
+                 network = request['facts']['outputs'].get('network', {{}})\n\
+                 print('looking', file=sys.stderr)\njson.dump({{'findings': {said}}}, sys.stdout)\n"
+            ),
+        );
+    };
+    cluster.plugin(
+        "h",
+        "programs: [python3]\ndeploy: {register: {exec: [python3, ./main.py], after: ['stack:network'], within: 20s}}\n\
+         validate: {answers: {exec: [python3, ./main.py]}}\n",
+    );
+    let finding = |severity: &str| {
+        format!(
+            "[{{'severity': '{severity}', 'code': 'seen', 'message': stage + ' saw ' + min(network)}}]"
+        )
+    };
+    program(&finding("warning"));
+    let (code, said) = up(&cluster);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("h/register") && said.contains("deploy saw ApiDnsName"), "{said}");
+    program("[]");
+    let (code, said) = kaws(&cluster, &["validate", "--cloud", "local"], "");
+    assert!(code == 0 && said.contains("h/answers"), "{code} {said}");
+    program(&finding("fatal"));
+    let (code, said) = kaws(&cluster, &["validate", "--cloud", "local"], "");
+    assert!(code == 1 && said.contains("validate saw ApiDnsName"), "{code} {said}");
+    // In deploy it is the step that fails.
+    let (code, said) = self::said(&cluster, 1);
+    assert!(code != 0 && said.contains("deploy saw ApiDnsName"), "{code} {said}");
+    cluster.plugin(
+        "h",
+        "deploy: {register: {exec: ./bin/none}}\nvalidate: {answers: {exec: {a: 1}}}\n",
+    );
+    let said = cluster.fatal();
+    assert!(said.contains("h has no file bin/none") && said.contains("plugin/runtime"), "{said}");
+}

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Drifting, Live, Patience, Purpose, Reach, Session, Wait, checks, events, fail, free_stuck,
-    operator, plan_text, reasons, runtime, said_failures, say_root_cause,
+    Drifting, Live, OfPlugins, Patience, Purpose, Reach, Session, Wait, checks, events, fail,
+    free_stuck, operator, plan_text, reasons, runtime, said_failures, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -253,6 +253,7 @@ async fn execute(
         watcher: live,
         again: &|| Box::pin(session.digest(remove, there, drifting(arguments))),
         running: &running,
+        programs: &OfPlugins(session),
     };
     let options = UpOptions {
         at_most: arguments.at_most.max(1),

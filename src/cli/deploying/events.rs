@@ -5,26 +5,24 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::granted::{self, Secrets};
 use super::refusal::fail;
 use super::session::Session;
 use crate::cli::exit::Exit;
 use crate::cli::report::{findings_json, say, say_findings};
 use crate::cli::{Common, Output};
-use crate::deploy::secret;
 use crate::finding::{Finding, Findings, Severity};
-use crate::model::HostBehavior;
-use crate::pipeline::{Happening, happenings, told};
-use crate::plugin::contract::{Level, Said};
-use crate::plugin::program::Capabilities;
-use crate::port::Cloud;
-use crate::runtime::{Rights, Runs};
+use crate::model::{HostBehavior, HostHook};
+use crate::pipeline::{Happening, happenings};
+use crate::plugin::contract::Occasion;
+use crate::runtime::Runs;
 
 /// What hooks are told: of now, or of before a cluster was deleted.
 #[derive(Debug)]
 pub(in crate::cli) struct Learned {
     facts: Value,
-    /// Values of secrets, by PLUGIN/NAME.
-    secrets: BTreeMap<String, String>,
+    /// Values of secrets, by plugin.
+    secrets: BTreeMap<String, Secrets>,
 }
 
 impl Learned {
@@ -33,28 +31,16 @@ impl Learned {
         let (setup, model) = (&session.run.setup, &session.run.rendered.model);
         let mut learned = Self { facts: Value::Null, secrets: BTreeMap::new() };
         for event in events {
-            for happening in happenings(setup, model, event).value {
+            for Happening { me, .. } in happenings(setup, model, event).value {
                 if learned.facts.is_null() {
-                    learned.facts = facts(&*session.cloud, session).await?;
+                    learned.facts = granted::facts(session).await.map_err(|error| fail(&error))?;
                 }
-                for name in reach(session, &happening).secrets {
-                    let full = format!("{}/{name}", happening.me.name);
-                    let bucket = &session.tree.cluster.bucket;
-                    let value = secret(&*session.cloud, bucket, &full).await;
-                    let value = value.map_err(|error| fail(&error))?;
-                    learned.secrets.extend(value.map(|value| (full, value)));
-                }
+                let secrets = granted::secrets(session, me).await.map_err(|error| fail(&error))?;
+                learned.secrets.insert(me.name.to_string(), secrets);
             }
         }
         Ok(learned)
     }
-}
-
-/// What a hook's plugin was granted.
-fn reach(session: &Session, happening: &Happening<'_>) -> Capabilities {
-    let asked = &happening.me.package.manifest.capabilities;
-    let granted = session.run.setup.lock.granted(happening.me.name.as_str(), &asked.rights());
-    asked.only(&granted)
 }
 
 /// Runs the hooks of events, one event after the other; the first that fails and counts ends it.
@@ -103,32 +89,22 @@ fn one(
     learned: &Learned,
     findings: &mut Findings,
 ) {
-    let (package, form) = (&happening.me.package, &happening.form);
-    let reach = reach(session, happening);
+    let (me, form) = (happening.me, &happening.form);
     let failed = |text: String| {
         let enforced = form.behavior == HostBehavior::SyncEnforce;
         let make = if enforced { Finding::fatal } else { Finding::warning };
-        make("hooks/failed", text).at(&happening.origin).by(&happening.me.name)
+        make("hooks/failed", text).at(&happening.origin).by(&me.name)
     };
-    let mut secrets = BTreeMap::new();
-    for name in &reach.secrets {
-        let full = format!("{}/{name}", happening.me.name);
-        let Some(value) = learned.secrets.get(&full) else {
-            let text =
-                format!("the hook {} uses the secret {full}, which is not set", happening.name);
-            return findings.push(failed(text).help(format!("kaws secret set {full}")));
-        };
-        secrets.insert(name.clone(), value.clone());
+    let secrets = learned.secrets.get(me.name.as_str()).cloned().unwrap_or_default();
+    let asked = granted::reach(session, me).secrets;
+    if let Some(name) = asked.iter().find(|name| !secrets.contains_key(*name)) {
+        let full = format!("{}/{name}", me.name);
+        let text = format!("the hook {} uses the secret {full}, which is not set", happening.name);
+        return findings.push(failed(text).help(format!("kaws secret set {full}")));
     }
-    let request = told(&session.run.setup, happening, learned.facts.clone(), secrets.clone());
-    let folder = session.folder();
-    let beside = |file: &String| -> Option<PathBuf> { std::path::absolute(folder.join(file)).ok() };
-    let rights = Rights {
-        ports: reach.ports().unwrap_or_default(),
-        reads: reach.files.iter().filter_map(beside).collect(),
-        env: reach.env.clone(),
-        secrets,
-    };
+    let occasion = Occasion::Event(happening.event);
+    let (request, rights) =
+        granted::equipped(session, me, occasion, learned.facts.clone(), secrets);
     let Some(runtime) = &common.programs else {
         let text = format!("the hook {} cannot be run: nothing here runs programs", happening.name);
         return findings.push(failed(text));
@@ -139,7 +115,7 @@ fn one(
         (_, _, exec) => Runs::Exec(exec.as_ref().unwrap_or(&Value::Null)),
     };
     let ran = tokio::task::block_in_place(|| {
-        runtime.happen(package, &runs, happening.event, &form.timeout, &request, rights)
+        runtime.happen(&me.package, &runs, occasion, &form.timeout, &request, rights)
     });
     let said = match ran {
         // What a line of the shell or a script prints is for people.
@@ -156,15 +132,18 @@ fn one(
     };
     match said {
         Ok(response) => {
-            findings.extend(response.findings.iter().map(|said| finding(happening, said)));
+            let all = response.findings.iter();
+            findings.extend(
+                all.map(|said| bypassed(form, granted::finding(me, &happening.origin, said))),
+            );
         }
         Err(failure) => {
-            let said = failure.finding(package, happening.event);
+            let said = failure.finding(&me.package, happening.event);
             let text =
                 format!("the hook {} of {} failed: {failure}", happening.name, happening.event);
             // A secret that came back is no matter of taste.
             let mut told = if failure.code() == "exec/leak" {
-                Finding::fatal("exec/leak", text).at(&happening.origin).by(&happening.me.name)
+                Finding::fatal("exec/leak", text).at(&happening.origin).by(&me.name)
             } else {
                 failed(text)
             };
@@ -175,16 +154,12 @@ fn one(
     }
 }
 
-fn finding(happening: &Happening<'_>, said: &Said) -> Finding {
-    let code = format!("{}/{}", happening.me.name, said.code);
-    let enforced = happening.form.behavior == HostBehavior::SyncEnforce;
-    let finding = if said.severity == Level::Fatal && enforced {
-        Finding::fatal(&code, said.message.clone())
-    } else {
-        Finding::warning(&code, said.message.clone())
-    };
-    let finding = finding.at(&happening.origin).by(&happening.me.name);
-    said.help.iter().fold(finding, |finding, help| finding.help(help.clone()))
+/// What may fail is no reason to stop.
+fn bypassed(form: &HostHook, finding: Finding) -> Finding {
+    match form.behavior {
+        HostBehavior::SyncEnforce => finding,
+        HostBehavior::SyncBypass => Finding { severity: Severity::Warning, ..finding },
+    }
 }
 
 fn tell(common: &Common, happening: &Happening<'_>, findings: &Findings) {
@@ -199,20 +174,6 @@ fn tell(common: &Common, happening: &Happening<'_>, findings: &Findings) {
     let mark = if bad { "✘" } else { "✔" };
     say(&format!("{mark} {:<15} {}", happening.event, happening.name));
     say_findings(findings, true);
-}
-
-/// What deploying has learned so far.
-async fn facts(cloud: &dyn Cloud, session: &Session) -> Result<Value, Exit> {
-    let cluster = &session.tree.cluster;
-    let stacks = cloud.stacks(&cluster.name).await.map_err(|error| fail(&error.into()))?;
-    let prefix = format!("{}-", cluster.name);
-    let outputs: BTreeMap<&str, &BTreeMap<String, String>> = stacks
-        .iter()
-        .map(|stack| (stack.name.strip_prefix(&prefix).unwrap_or(&stack.name), &stack.outputs))
-        .collect();
-    Ok(
-        json!({"cloud": cloud.name(), "endpoint": format!("https://{}", cluster.api), "outputs": outputs}),
-    )
 }
 
 /// The folder of a cluster's file.

@@ -16,6 +16,7 @@ use crate::deploy::{Error, Operator, Record, Source, Tree, drifts};
 use crate::finding::{Finding, Findings};
 use crate::port::{Cloud, Identity};
 use crate::run::Run;
+use crate::runtime::Runtime;
 
 /// A cluster and its cloud.
 #[derive(Debug)]
@@ -102,6 +103,11 @@ impl Session {
         let removed = removed_apis(&*self.cloud, &self.tree, &there, super::clock()).await;
         made.removed_apis = removed.map_err(|error| fail(&error))?;
         Ok((made, there))
+    }
+
+    /// Returns what runs programs.
+    pub(super) fn programs(&self) -> Option<&Arc<Runtime>> {
+        self.common.programs.as_ref()
     }
 
     /// Returns the folder of the cluster's file.

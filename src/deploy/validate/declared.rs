@@ -9,7 +9,7 @@ use super::{Asked, Checked, WITHIN};
 use crate::deploy::requests::{filled, seconds};
 use crate::finding::{Finding, Severity};
 use crate::model::Check;
-use crate::port::{CloudError, Cluster, Request};
+use crate::port::{CloudError, Cluster, Outputs, Request, Task};
 
 /// What came of looking: what was seen, and what is wrong; or why nobody could look.
 type Looked = Result<(String, Vec<Finding>), String>;
@@ -17,7 +17,10 @@ type Form = BTreeMap<String, Value>;
 
 /// Runs one check.
 pub(super) async fn run(asked: &Asked<'_>, seen: &Seen, name: &str, check: &Check) -> Checked {
-    let looked = if asked.cloud.is_local() {
+    let within = check.within.as_deref().map_or(WITHIN, seconds);
+    let looked = if let Some(exec) = &check.exec {
+        program(asked, seen, name, exec, within).await
+    } else if asked.cloud.is_local() {
         Err("the local cloud has no machines".to_owned())
     } else if let Some(form) = &check.object {
         object(asked, seen, form).await
@@ -32,7 +35,6 @@ pub(super) async fn run(asked: &Asked<'_>, seen: &Seen, name: &str, check: &Chec
     } else {
         Err("it says nothing to look at".to_owned())
     };
-    let within = check.within.as_deref().map_or(WITHIN, seconds);
     let checked = match looked {
         Ok((note, findings)) => {
             let findings = findings.into_iter().map(|f| placed(asked, name, check, f)).collect();
@@ -51,6 +53,21 @@ fn placed(asked: &Asked<'_>, name: &str, check: &Check, finding: Finding) -> Fin
     };
     let severity = if check.severity == "warning" { Severity::Warning } else { Severity::Fatal };
     Finding { severity, ..finding }
+}
+
+/// The plugin's own program says what does not hold.
+async fn program(asked: &Asked<'_>, seen: &Seen, name: &str, exec: &Value, within: u64) -> Looked {
+    let outputs = outputs(seen);
+    let task = Task { name, stage: "validate", exec, within, outputs: &outputs };
+    match asked.programs.run(task).await {
+        Ok(findings) if findings.is_empty() => Ok(("holds".to_owned(), findings)),
+        Ok(findings) => Ok((findings[0].message.clone(), findings)),
+        Err(finding) => Ok(("its program gave no answer".to_owned(), vec![*finding])),
+    }
+}
+
+fn outputs(seen: &Seen) -> Outputs {
+    seen.stacks.iter().map(|(short, s)| (short.clone(), s.outputs.clone())).collect()
 }
 
 fn word<'a>(form: &'a Form, key: &str) -> &'a str {
@@ -122,7 +139,7 @@ async fn service(asked: &Asked<'_>, seen: &Seen, form: &Form) -> Looked {
 }
 
 async fn http(asked: &Asked<'_>, seen: &Seen, form: &Form) -> Looked {
-    let outputs = seen.stacks.iter().map(|(short, s)| (short.clone(), s.outputs.clone())).collect();
+    let outputs = outputs(seen);
     let form: Form = form.iter().map(|(k, v)| (k.clone(), filled(v, &outputs))).collect();
     let (url, expect) = (word(&form, "url"), form.get("expect").and_then(Value::as_u64));
     let expect = expect.unwrap_or(200);

@@ -18,7 +18,7 @@ use super::error::Error;
 use super::tree::Tree;
 use crate::finding::{Finding, Severity};
 use crate::origin::Origin;
-use crate::port::{Cloud, Cluster, Web};
+use crate::port::{Cloud, Cluster, Programs, Web};
 
 /// What checks may look at.
 pub struct Asked<'a> {
@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     pub cluster: Result<&'a dyn Cluster, String>,
     /// What is deployed.
     pub tree: &'a Tree,
+    /// What runs programs of plugins.
+    pub programs: &'a dyn Programs,
     /// Where plugins' checks are written.
     pub origins: &'a BTreeMap<String, Origin>,
     /// How many workers may be missing.

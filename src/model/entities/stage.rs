@@ -17,6 +17,9 @@ pub struct Step {
     /// Sends an HTTP request: url, method, body, expect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<BTreeMap<String, Value>>,
+    /// Runs a program of the plugin's, as its stages have one: it is told what stacks have put out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Value>,
     /// Steps that come first: stack:NAME, assets, pki, addons, or another step.
     #[serde(default)]
     pub after: Vec<String>,
@@ -46,6 +49,9 @@ pub struct Check {
     /// A service with addresses that are ready: namespace, name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<BTreeMap<String, Value>>,
+    /// A program of the plugin's, as its stages have one: what it finds is what does not hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec: Option<Value>,
     /// A systemd unit that runs on every node that has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
