@@ -41,6 +41,7 @@ pub struct LockFile {
     pub scripts: BTreeMap<String, Script>,
     /// The plugins that were there.
     #[serde(default)]
+    #[schemars(extend("propertyNames" = {"pattern": crate::name::NAME_PATTERN}))]
     pub plugins: BTreeMap<String, LockedPlugin>,
 }
 
@@ -206,11 +207,13 @@ impl Lock {
         self.file.lookups.get(name).filter(|answered| answered.from == from).map(|a| &a.value)
     }
 
-    /// Returns the text of a hook's script; one that was taken from elsewhere does not count.
+    /// Returns the text of a hook's script; one that was taken from elsewhere, or has another hash than the hook asks
+    /// for, does not count.
     #[must_use]
-    pub fn script(&self, name: &str, from: &str) -> Option<&str> {
-        let script = self.file.scripts.get(name).filter(|script| script.from == from);
-        script.map(|script| script.content.as_str())
+    pub fn script(&self, name: &str, from: &str, sha256: Option<&str>) -> Option<&str> {
+        let script = self.file.scripts.get(name).filter(|script| script.from == from)?;
+        let found = || crate::value::sha256(script.content.as_bytes());
+        sha256.is_none_or(|sha256| sha256 == found()).then_some(script.content.as_str())
     }
 
     /// Returns what of `asked` the user has granted a plugin.

@@ -41,6 +41,20 @@ fn failed(url: &str, error: &reqwest::Error) -> CloudError {
     CloudError::new(url, ErrorKind::Unavailable, text)
 }
 
+/// Where answers may lead on to: nowhere that is not encrypted, from where it was.
+fn onward() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let was = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
+        if attempt.previous().len() > 10 {
+            attempt.error("it leads on and on")
+        } else if was && attempt.url().scheme() != "https" {
+            attempt.error("it leads to where nothing is encrypted")
+        } else {
+            attempt.follow()
+        }
+    })
+}
+
 impl Http {
     /// Returns the web for downloads, which take their time.
     #[must_use]
@@ -53,7 +67,11 @@ impl Http {
             return Ok(client);
         }
         let agent = concat!("kaws/", env!("CARGO_PKG_VERSION"));
-        let client = reqwest::Client::builder().timeout(self.patience).user_agent(agent).build();
+        let client = reqwest::Client::builder()
+            .timeout(self.patience)
+            .user_agent(agent)
+            .redirect(onward())
+            .build();
         let client = client.map_err(|error| failed(url, &error))?;
         Ok(self.client.get_or_init(|| client))
     }

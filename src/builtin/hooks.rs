@@ -51,6 +51,11 @@ fn check(cx: &Context<'_>, event: &str, name: &str, entity: &Entity) -> Option<F
     let wrong = |text: String| {
         Finding::fatal("hooks/form", text).at(entity.body.key_origin()).about(path.clone())
     };
+    let own = name.split_once('/').map_or("", |(_, own)| own);
+    if Name::new(own).is_none() {
+        let text = format!("`{}` is no name for a hook", own.escape_debug());
+        return Some(wrong(text).help("lower-case letters, digits and `-`"));
+    }
     let script = form.content.is_some() || form.script.is_some();
     let given = [form.command.is_some(), form.exec.is_some(), script];
     if given.iter().filter(|given| **given).count() != 1 {
@@ -109,14 +114,14 @@ impl Hook<'_> {
             return Some(format!("#!/bin/sh\n{}\n", command.trim_end()));
         }
         if let Some(container) = &form.container {
-            return Some(container_script(&self.unit_name(), &container.image, &container.command));
+            return Some(container_script(&self.container(), &container.image, &container.command));
         }
         let text = match (&form.content, &form.script) {
             (Some(content), _) => content.clone(),
             (None, script) => {
                 let from = script.as_deref().unwrap_or_default();
                 let name = format!("{}/{}", self.event, self.name);
-                match cx.lock.script(&name, from) {
+                match cx.lock.script(&name, from, form.sha256.as_deref()) {
                     Some(text) => text.to_owned(),
                     None => {
                         let text = format!("nobody has fetched the script {from} yet");
@@ -163,7 +168,23 @@ impl Hook<'_> {
         }
         chosen.sort_by(|a, b| a.key.cmp(&b.key));
         chosen.dedup_by(|a, b| a.key == b.key);
+        // Whoever writes cluster.yaml says where a plugin is on; a hook leads it nowhere else.
+        let everywhere = owners.contains(&"cluster");
+        if let Some(group) = chosen.iter().find(|g| !everywhere && !on.contains(&g.key.as_str())) {
+            let text = format!(
+                "the hook {} is for {}, and its plugin is not on there",
+                self.name,
+                group.label()
+            );
+            findings.push(self.wrong(text).help("the manifest's `nodes`, and nodePools and roles in cluster.yaml, say where it is on"));
+        }
+        chosen.retain(|group| everywhere || on.contains(&group.key.as_str()));
         chosen
+    }
+
+    /// The container's id: containerd takes no long ones.
+    fn container(&self) -> String {
+        format!("hook-{}", &crate::value::sha256(self.unit_name().as_bytes())[..16])
     }
 
     fn unit_name(&self) -> String {
@@ -174,7 +195,8 @@ impl Hook<'_> {
 
     /// Whether the node fills something in.
     fn fills(&self) -> bool {
-        self.form.fill || self.form.command.as_deref().is_some_and(has_placeholder)
+        let script = self.form.script.is_some();
+        (self.form.fill && !script) || self.form.command.as_deref().is_some_and(has_placeholder)
     }
 
     fn is_before(&self) -> bool {
@@ -267,6 +289,16 @@ impl Hook<'_> {
             );
         } else {
             let _ = writeln!(unit, "ExecStart={script}");
+        }
+        if self.form.container.is_some() {
+            // What is ended is only who waits for it.
+            for what in ["tasks kill --signal SIGKILL", "tasks delete", "containers delete"] {
+                let id = self.container();
+                let _ = writeln!(
+                    unit,
+                    "ExecStopPost=-/opt/kaws/bin/ctr --namespace k8s.io {what} {id}"
+                );
+            }
         }
         let _ = writeln!(unit, "TimeoutStartSec={}", span(&self.form.timeout));
         if self.is_before() {

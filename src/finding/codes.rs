@@ -337,7 +337,7 @@ pub const CODES: &[Code] = &[
     ),
     code(
         "install/new-rights",
-        "A newer version of a plugin asks for rights that the one before did not. It is not installed before you grant them.",
+        "A newer version of a plugin does what the one before did not, or asks for more rights: it writes elsewhere, runs a program, adds a command. It is not installed before you agree, with --grant.",
     ),
     code(
         "install/signature",

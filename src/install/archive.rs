@@ -23,6 +23,8 @@ const RATIO_FROM: u64 = 4 * 1024 * 1024;
 /// The longest path, and the longest name in it: what file systems take.
 const MAX_PATH: usize = 1_024;
 const MAX_NAME: usize = 255;
+/// The most folders in one another.
+const MAX_DEPTH: usize = 32;
 
 /// Why an archive is not unpacked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,6 +64,21 @@ pub fn read(bytes: &[u8]) -> Checked<Tree> {
         [b'P', b'K', 3 | 5, 4 | 6, ..] => zip(bytes, &mut unpacked)?,
         _ if is_tar(bytes) => tar(bytes, &mut unpacked)?,
         _ => return refuse("it is no archive: neither a tar, nor one in gzip, nor a zip"),
+    }
+    rooted(unpacked.files)
+}
+
+/// Names and contents, as they came.
+pub type Listed = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Returns files that came otherwise than in an archive, looked at as if they had.
+///
+/// # Errors
+/// What is wrong with them.
+pub fn gathered(files: Listed) -> Checked<Tree> {
+    let mut unpacked = Unpacked::new(MAX_BYTES);
+    for (name, bytes) in files {
+        unpacked.add(&name, Entry::File, bytes.len() as u64, &mut bytes.as_slice())?;
     }
     rooted(unpacked.files)
 }
@@ -187,6 +204,9 @@ fn safe(name: &[u8]) -> Checked<String> {
     let path = text.trim_start_matches("./").trim_end_matches('/');
     if path.is_empty() || path == "." {
         return Ok(String::new());
+    }
+    if path.split('/').count() > MAX_DEPTH {
+        return refuse(format!("a path has over {MAX_DEPTH} folders in one another"));
     }
     for name in path.split('/') {
         match name {

@@ -3,9 +3,10 @@
 #![expect(clippy::disallowed_methods, reason = "archives of this machine are read here")]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io::Read as _;
+use std::path::Path;
 
-use super::archive::Tree;
+use super::archive::{self, Tree};
 use super::release::Release;
 use super::{ANY, From, Source, git};
 use crate::finding::{Finding, Findings};
@@ -18,8 +19,8 @@ use crate::port::Request;
 pub(super) enum Fetched {
     /// A folder's files.
     Tree(Tree),
-    /// A commit, and its files as a tar.
-    Commit(String, Vec<u8>),
+    /// A commit, and its files.
+    Commit(String, Tree),
     /// Archives, or single programs, by platform.
     Files(BTreeMap<String, Download>, Option<String>),
 }
@@ -53,9 +54,16 @@ pub(super) async fn fetch(source: &Source, from: &From<'_>) -> Result<Fetched, F
         Source::S3 { .. } => one(download(&name, from).await?),
         Source::Git { url, revision, folder } => {
             let fetched = git::Commit::fetch(url, revision.as_deref());
-            let tar =
-                fetched.and_then(|c| Ok(Fetched::Commit(c.id.clone(), c.tar(folder.as_deref())?)));
-            tar.map_err(|why| failed(&name, why))
+            let files = fetched.and_then(|commit| {
+                let files = commit.files(folder.as_deref())?;
+                Ok((commit.id, files))
+            });
+            let (id, files) = files.map_err(|why| failed(&name, why))?;
+            let tree = archive::gathered(files).map_err(|refused| {
+                let text = format!("{name} is not taken: {refused}");
+                Findings::from(Finding::fatal("install/archive", text))
+            })?;
+            Ok(Fetched::Commit(id, tree))
         }
         Source::Release { repository, version } => {
             released(&name, repository, version.as_deref(), from).await
@@ -74,7 +82,8 @@ pub(super) async fn script(source: &Source, from: &From<'_>) -> Result<String, F
     let name = source.to_string();
     let bytes = match source {
         Source::Path(path) => {
-            std::fs::read(from.folder.join(path)).map_err(|error| failed(&name, error))?
+            let read = plain_file(&from.folder.join(path), SCRIPT as u64);
+            read.map_err(|error| failed(&name, error))?
         }
         Source::Git { url, revision, folder: Some(path) } => {
             let commit = git::Commit::fetch(url, revision.as_deref());
@@ -96,15 +105,32 @@ fn one(download: Download) -> Result<Fetched, Findings> {
     Ok(Fetched::Files(BTreeMap::from([(ANY.to_owned(), download)]), None))
 }
 
+/// The largest archive of this machine, in bytes.
+const ARCHIVE: u64 = 256 * 1024 * 1024;
+
+/// Reads a file that is one: no device, no pipe, and nothing without an end.
+fn plain_file(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(std::io::Error::other("it is no plain file"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(std::io::Error::other(format!("it has over {most} bytes")));
+    }
+    Ok(bytes)
+}
+
 fn path_of(name: &str, path: &Path) -> Result<Fetched, Findings> {
     if path.is_dir() {
         return folder(name, path).map(Fetched::Tree);
     }
-    let read = |path: &PathBuf| std::fs::read(path);
-    let bytes = read(&path.to_owned()).map_err(|error| failed(name, error))?;
+    let read = |path: &Path| plain_file(path, ARCHIVE);
+    let bytes = read(path).map_err(|error| failed(name, error))?;
     let mut beside = path.as_os_str().to_owned();
     beside.push(".minisig");
-    let signature = read(&PathBuf::from(beside)).ok();
+    let signature = read(Path::new(&beside)).ok();
     one(Download { url: name.to_owned(), bytes, signature })
 }
 
@@ -167,8 +193,14 @@ async fn released(
         serde_json::from_slice(&told).map_err(|error| failed(name, format!("{base}: {error}")))?;
     let mut all = BTreeMap::new();
     for (platform, asset) in release.chosen().map_err(|why| failed(name, why))? {
-        let Some(bytes) = get(&asset.browser_download_url, from).await? else {
-            return Err(failed(&asset.browser_download_url, "there is nothing"));
+        let url = &asset.browser_download_url;
+        match Source::parse(url) {
+            Ok(Source::Url(_)) => {}
+            Ok(_) => return Err(failed(url, "it is no address of the web")),
+            Err(no) => return Err(failed(url, no)),
+        }
+        let Some(bytes) = get(url, from).await? else {
+            return Err(failed(url, "there is nothing"));
         };
         let signature = match release.asset(&format!("{}.minisig", asset.name)) {
             Some(beside) => get(&beside.browser_download_url, from).await?,

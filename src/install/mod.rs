@@ -68,13 +68,14 @@ pub struct Candidate {
     pub sha256: String,
 }
 
-/// Fetches and checks a plugin; `before` is what kaws.lock says of it so far.
+/// Fetches and checks a plugin; `expected` is its name, where it is known, and `before` what kaws.lock says of it so far.
 ///
 /// # Errors
 /// All that speaks against it.
 pub async fn candidate(
     source: &Source,
     from: &From<'_>,
+    expected: Option<&str>,
     before: impl Fn(&str) -> Option<LockedPlugin>,
 ) -> Result<Candidate, Findings> {
     let what = source.to_string();
@@ -87,13 +88,14 @@ pub async fn candidate(
         Fetched::Tree(tree) => {
             all.insert(ANY.to_owned(), tree);
         }
-        Fetched::Commit(commit, tar) => {
-            all.insert(ANY.to_owned(), unpack(&what, &tar)?);
+        Fetched::Commit(commit, tree) => {
+            all.insert(ANY.to_owned(), tree);
             installed.revision = Some(commit);
         }
         Fetched::Files(downloads, version) => {
             claimed = version;
-            let manifest = told(&what, &downloads, from)?;
+            let known = expected.and_then(&before);
+            let manifest = told(&what, &downloads, from, signer_of(known.as_ref()))?;
             for (platform, download) in &downloads {
                 all.insert(platform.clone(), tree(download, manifest.as_deref())?);
             }
@@ -101,9 +103,13 @@ pub async fn candidate(
         }
     }
     let (package, hashes) = checked(&what, &all)?;
+    if let Some(expected) = expected.filter(|expected| *expected != package.name.as_str()) {
+        let text = format!("{what} was {expected}, and calls itself {} now", package.name);
+        let help = format!("if that is right: kaws plugin remove {expected}, and install it anew");
+        return Err(Finding::fatal("install/changed", text).help(help).into());
+    }
     let locked = before(package.name.as_str());
-    let signer = locked.as_ref().and_then(|l| l.source.as_ref()?.signer.clone());
-    installed.signer = signed(&what, &files, from.signatures, signer.as_deref())?;
+    installed.signer = signed(&what, &files, from.signatures, signer_of(locked.as_ref()))?;
     for (platform, download) in &files {
         let archive = Archive {
             url: download.url.clone(),
@@ -122,6 +128,11 @@ pub async fn candidate(
     }
     let tree = all.remove(ANY).or_else(|| all.remove(&platform())).unwrap_or_default();
     Ok(Candidate { package, tree, installed, sha256 })
+}
+
+/// Who signed a plugin, as kaws.lock has it.
+fn signer_of(locked: Option<&LockedPlugin>) -> Option<&str> {
+    locked?.source.as_ref()?.signer.as_deref()
 }
 
 /// Fetches again what kaws.lock holds, for this platform.
@@ -144,8 +155,7 @@ pub async fn restore(
             *revision = Some(commit.clone());
         }
         match fetch::fetch(&source, from).await? {
-            Fetched::Tree(tree) => tree,
-            Fetched::Commit(_, tar) => unpack(&installed.from, &tar)?,
+            Fetched::Tree(tree) | Fetched::Commit(_, tree) => tree,
             Fetched::Files(..) => return Err(changed("it was a folder".to_owned())),
         }
     } else {
@@ -161,11 +171,16 @@ pub async fn restore(
         if sha256(&download.bytes) != archive.sha256 {
             return Err(changed(format!("{} has other bytes now", archive.url)));
         }
-        let manifest =
-            told(&installed.from, &BTreeMap::from([(platform(), download.clone())]), from)?;
+        let own = BTreeMap::from([(platform(), download.clone())]);
+        let signer = installed.signer.as_deref();
+        signed(&archive.url, &own, from.signatures, signer)?;
+        let manifest = told(&installed.from, &own, from, signer)?;
         tree(&download, manifest.as_deref())?
     };
     let package = package_of(&installed.from, &tree)?;
+    if package.name.as_str() != name {
+        return Err(changed(format!("its name is {} now", package.name)));
+    }
     if package.hash() == locked.tree() {
         Ok(tree)
     } else {
@@ -216,6 +231,7 @@ fn told(
     what: &str,
     downloads: &BTreeMap<String, Download>,
     from: &From<'_>,
+    signer: Option<&str>,
 ) -> Result<Option<Vec<u8>>, Findings> {
     let own = downloads.get(&platform()).or_else(|| downloads.get(ANY));
     let Some(own) = own else {
@@ -229,7 +245,7 @@ fn told(
         return Ok(None);
     }
     // Before a program is run, to tell of itself, it is whose it should be.
-    signed(what, downloads, from.signatures, None)?;
+    signed(what, downloads, from.signatures, signer)?;
     let Some(runtime) = from.runtime else {
         let text = format!("{what} is a program, and nothing here runs programs");
         return Err(Finding::fatal("install/source", text).into());

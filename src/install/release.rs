@@ -34,6 +34,12 @@ const SYSTEMS: &[(&str, &str)] = &[("linux", "linux"), ("darwin", "darwin"), ("m
 const PROCESSORS: &[(&str, &str)] =
     &[("amd64", "amd64"), ("x86_64", "amd64"), ("arm64", "arm64"), ("aarch64", "arm64")];
 
+/// Words of systems and processors that kaws is not made for, and of what is no plugin.
+const FOREIGN: &[&str] = &[
+    "windows", "freebsd", "netbsd", "openbsd", "i386", "i686", "_386", "-386", "armv6", "armv7",
+    "armhf", "riscv64", "s390x", "ppc64", "source", "-src", "_src",
+];
+
 impl Release {
     /// Returns the version that the tag says.
     pub(super) fn version(&self) -> &str {
@@ -46,7 +52,11 @@ impl Release {
     /// # Errors
     /// A release in which nobody can know what is meant.
     pub(super) fn chosen(&self) -> Result<BTreeMap<String, &Asset>, String> {
-        let own = |asset: &&Asset| !BESIDE.iter().any(|end| asset.name.ends_with(end));
+        let own = |asset: &&Asset| {
+            let name = asset.name.to_lowercase();
+            !BESIDE.iter().any(|end| name.ends_with(end))
+                && !FOREIGN.iter().any(|word| name.contains(word))
+        };
         let mut chosen: BTreeMap<String, &Asset> = BTreeMap::new();
         for asset in self.assets.iter().filter(own) {
             let platform = platform(&asset.name);
@@ -57,8 +67,11 @@ impl Release {
                 ));
             }
         }
-        if let Some(one) = chosen.get(ANY) {
-            return Ok(BTreeMap::from([(ANY.to_owned(), *one)]));
+        if let Some(one) = chosen.get(ANY).filter(|_| chosen.len() > 1) {
+            let name = &one.name;
+            return Err(format!(
+                "{name} is for all platforms, and others are for each: name the one by its address"
+            ));
         }
         if chosen.is_empty() {
             return Err("it has no archive".to_owned());
@@ -110,6 +123,10 @@ mod tests {
     #[test]
     fn nobody_guesses() {
         assert!(release(&["a.tar.gz", "b.tar.gz"]).chosen().unwrap_err().contains("both for any"));
+        let mixed = release(&["motd.tar.gz", "motd_linux_amd64.tar.gz"]);
+        assert!(mixed.chosen().unwrap_err().contains("for all platforms"));
+        let foreign = release(&["m_windows_amd64.zip", "m_source.tar.gz", "m_linux_arm64.tar.gz"]);
+        assert_eq!(foreign.chosen().unwrap().into_keys().collect::<Vec<_>>(), ["linux-arm64"]);
         assert!(release(&["checksums.txt"]).chosen().unwrap_err().contains("no archive"));
     }
 }

@@ -58,11 +58,8 @@ impl Source {
                 _ => no(format!("`{text}` names no object: write s3://BUCKET/KEY")),
             };
         }
-        if text.starts_with("https://") || (text.starts_with("http://") && is_loopback(text)) {
-            return Ok(Self::Url(text.to_owned()));
-        }
-        if text.starts_with("http://") {
-            return no(format!("`{text}` is read by whoever is in between: write https://…"));
+        if text.starts_with("https://") || text.starts_with("http://") {
+            return web(text).map(|()| Self::Url(text.to_owned()));
         }
         if text.contains("://") {
             return no(format!(
@@ -76,11 +73,27 @@ impl Source {
     }
 }
 
-/// Whether a plain address is one of this machine.
-fn is_loopback(url: &str) -> bool {
-    let host = url.trim_start_matches("http://").split(['/', '?']).next().unwrap_or_default();
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    ["127.0.0.1", "localhost", "[::1]"].contains(&host)
+/// An address of the web: encrypted, or of this machine; and without a password, which would end up in kaws.lock.
+fn web(text: &str) -> Result<(), NoSource> {
+    let no = |why: &str| Err(NoSource(format!("`{}` {why}", shown(text))));
+    let Ok(url) = reqwest::Url::parse(text) else { return no("is no address") };
+    if !url.username().is_empty() || url.password().is_some() {
+        return no("has a name or a password in it, which kaws.lock would keep");
+    }
+    let own = ["127.0.0.1", "localhost", "[::1]"];
+    if url.scheme() == "http" && !url.host_str().is_some_and(|host| own.contains(&host)) {
+        return no("is read by whoever is in between: write https://…");
+    }
+    Ok(())
+}
+
+/// An address without what stands before its host.
+fn shown(text: &str) -> String {
+    match text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?.1)))
+    {
+        Some((scheme, rest)) => format!("{scheme}://…@{rest}"),
+        None => text.to_owned(),
+    }
 }
 
 fn git(text: &str) -> Result<Source, NoSource> {
@@ -102,6 +115,13 @@ fn git(text: &str) -> Result<Source, NoSource> {
         }
         None => (rest.to_owned(), None),
     };
+    if scheme == "https" {
+        web(&format!("https://{address}"))?;
+    }
+    if address.split('/').next().is_some_and(|host| host.contains(':') && host.contains('@')) {
+        let text = "has a password in it, which kaws.lock would keep";
+        return Err(NoSource(format!("`git+{}` {text}", shown(&format!("{scheme}://{address}")))));
+    }
     let plain = |text: &String| {
         !text.is_empty()
             && !text.starts_with('-')
@@ -187,6 +207,10 @@ mod tests {
             ("git+https://example.com/a@--upload-pack=x", "no revision"),
             ("git+https://example.com/a//../x", "no folder"),
             ("git+ext::sh -c id", "no source"),
+            ("http://127.0.0.1:80@169.254.169.254/x", "a name or a password"),
+            ("https://user:word@example.com/a.zip", "a name or a password"),
+            ("git+https://token@example.com/a/b@v1", "a name or a password"),
+            ("git+ssh://git:word@example.com/a/b", "a password"),
             ("s3://bucket", "no object"),
         ] {
             let error = Source::parse(text).unwrap_err().0;

@@ -89,9 +89,19 @@ impl Packages<'_> {
         if let Some(read) = self.read.get(name) {
             return Ok(read.clone());
         }
-        let places = self.catalogue.places(name);
+        let all = self.catalogue.places(name);
+        // What was installed counts where cluster.yaml names it, and nowhere else: also where it takes a built-in's place.
+        let places = match all.split_last() {
+            Some((last, rest)) if origin.is_none() && matches!(last.home, Home::Installed(_)) => {
+                rest
+            }
+            _ => all,
+        };
         let mut package_read = None;
         match places {
+            _ if origin.is_some() && self.catalogue.absent(name).is_some() => {
+                findings.push(self.unknown(name, origin));
+            }
             [] => findings.push(self.unknown(name, origin)),
             [.., last] => match package(name, last)? {
                 Ok(read) => {
@@ -413,8 +423,14 @@ fn customised(cx: &Cx<'_>, schema: &serde_json::Value, findings: &mut Findings) 
 }
 
 /// Compares the plugins with those that kaws.lock recorded.
-pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) -> Findings {
+pub(super) fn check_locked(
+    instances: &[Instance],
+    config: &Cluster,
+    lock: &Lock,
+    locked: bool,
+) -> Findings {
     let mut findings: Findings = instances.iter().filter_map(|i| not_granted(i, lock)).collect();
+    findings.extend(instances.iter().filter_map(|i| unsigned(i, config, lock)));
     for instance in instances.iter().filter(|i| i.package.home != Home::Builtin) {
         let Some(recorded) = lock.plugin(instance.package.name.as_str()) else { continue };
         let hash = instance.package.hash();
@@ -444,6 +460,19 @@ pub(super) fn check_locked(instances: &[Instance], lock: &Lock, locked: bool) ->
         findings.push(finding.note(note).about(format!("plugins.{}", instance.name)));
     }
     findings
+}
+
+/// An installed plugin that nobody signed whom the cluster trusts.
+fn unsigned(instance: &Instance, config: &Cluster, lock: &Lock) -> Option<Finding> {
+    let trusted = &config.signatures;
+    let source = lock.plugin(instance.package.name.as_str())?.source.as_ref()?;
+    let known = source.signer.as_ref().is_some_and(|signer| trusted.keys.contains_key(signer));
+    let installed = matches!(instance.package.home, Home::Installed(_));
+    let text = format!("{} is signed by nobody whom cluster.yaml trusts", instance.name);
+    let finding = Finding::fatal("install/signature", text);
+    let finding = instance.origin.iter().fold(finding, super::super::finding::Finding::at);
+    (installed && trusted.required() && !known)
+        .then(|| finding.help("install one that is signed, or say signatures.required: false"))
 }
 
 /// What a program asks for and was not granted: it is not told, and does not reach it.

@@ -117,7 +117,7 @@ pub fn load_with(
     };
     let plugins = instances::resolve(&cx, &catalogue)?.collect(&mut findings);
     if let Some(lock) = &lock {
-        findings.extend(instances::check_locked(&plugins, lock, options.locked));
+        findings.extend(instances::check_locked(&plugins, &config, lock, options.locked));
     }
     let order = order(&folder, &plugins)?.collect(&mut findings);
     findings.sort();

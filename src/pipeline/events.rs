@@ -46,7 +46,8 @@ pub fn happenings<'a>(
         let script = match (&form.content, &form.script) {
             (Some(content), _) => Some(content.clone()),
             (None, Some(from)) => {
-                let found = setup.lock.script(&format!("{event}/{name}"), from);
+                let named = format!("{event}/{name}");
+                let found = setup.lock.script(&named, from, form.sha256.as_deref());
                 if found.is_none() {
                     let text = format!("nobody has fetched the script {from} yet");
                     let help =

@@ -28,7 +28,10 @@ pub(super) fn resolved(
     }
     for event in within(parts.get_mut("hooks")) {
         for body in within(Some(event)) {
-            // A file's own bytes are never filled in.
+            // What is filled in is for what is written here to say; a file's own bytes never are.
+            if let Some(map) = body.as_map_mut() {
+                map.remove("fill");
+            }
             let new = own_script(resolve(body.clone(), cx, scope, findings), cx, findings);
             *body = Node { key: body.key.clone(), ..new };
         }

@@ -103,6 +103,20 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Returns all that somebody decides about who uses it: where it writes, what it runs, and the rights it asks for.
+    #[must_use]
+    pub fn powers(&self) -> Vec<String> {
+        let writes = self.writes.iter().flatten().map(|path| format!("writes {path}"));
+        let commands = self.commands.keys().map(|name| format!("command {name}"));
+        let program = (!self.programs_of().is_empty()).then(|| "program of its own".to_owned());
+        let others = self.programs.iter().map(|name| format!("program {name} of this machine"));
+        let steps = self.deploy.keys().map(|name| format!("step {name}"));
+        let checks = self.validate.keys().map(|name| format!("check {name}"));
+        let rights = self.capabilities.rights();
+        let all = writes.chain(commands).chain(program).chain(others).chain(steps).chain(checks);
+        all.chain(rights).collect()
+    }
+
     /// Returns all programs it names, of stages and lookups.
     #[must_use]
     pub fn programs_of(&self) -> Vec<Exec> {

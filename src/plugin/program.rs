@@ -307,6 +307,11 @@ pub(super) fn check(manifest: &Manifest, node: &Node, files: &Files) -> Findings
             findings.push(Finding::fatal("plugin/value", text).at(&at.origin).help(help));
         }
     }
+    for right in manifest.capabilities.rights().iter().filter(|r| r.contains(char::is_control)) {
+        let text = format!("`{}` has characters that do something", right.escape_debug());
+        let at = node.get("capabilities").unwrap_or(node);
+        findings.push(Finding::fatal("plugin/value", text).at(at.key_origin()));
+    }
     for (key, i, text, help) in unreachable(&manifest.capabilities) {
         let at = node.at(&["capabilities", key, &i.to_string()]).unwrap_or(node);
         findings.push(Finding::fatal("plugin/value", text).at(&at.origin).help(help));

@@ -317,6 +317,11 @@ fn judged(
     let limits = &call.package.manifest.limits;
     leaks(&call.rights.secrets, "log", log.as_bytes())?;
     leaks(&call.rights.secrets, "answer", &output)?;
+    let most = (limits.output << 20) as usize;
+    // Also of one that failed: what it wrote there is told.
+    if let Ok(Some(written)) = result(work, most) {
+        leaks(&call.rights.secrets, "result", &written)?;
+    }
     let says = last_lines(&log);
     if let Some(why) = &report.start {
         return Err(Failure::Start(why.clone()));
@@ -326,7 +331,6 @@ fn judged(
             format!("if it needs more, its manifest says so:\n\n    limits: {{{key}: {value}}}");
         Err(Failure::Limit { what, help, says: says.clone() })
     };
-    let most = (limits.output << 20) as usize;
     if output.len() > most {
         let what = format!("it said over {} MiB, and was ended", limits.output);
         return limit(what, "output", &(limits.output * 2).min(256).to_string());
@@ -363,13 +367,7 @@ fn judged(
         }
         (None, None) => return ended("it ended".to_owned()),
     }
-    let answer = match result(work, most)? {
-        Some(answer) => {
-            leaks(&call.rights.secrets, "result", &answer)?;
-            answer
-        }
-        None => output,
-    };
+    let answer = result(work, most)?.unwrap_or(output);
     Ok(Ran { answer, log, left: report.left, without: without() })
 }
 

@@ -191,7 +191,10 @@ fn homes(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         let around = if named { dir.parent()? } else { dir };
         let holds_home =
             |dir: &Path| dir == Path::new("/") || home.is_some_and(|home| home.starts_with(dir));
-        [around, dir].into_iter().find(|dir| !holds_home(dir)).map(Path::to_owned)
+        // Right below the home there is more than programs: ~/.local has keyrings, ~/.cargo credentials.
+        let right_below = around.parent() == home && !dir.ends_with("shims");
+        let opened = if right_below { dir } else { around };
+        [opened, dir].into_iter().find(|dir| !holds_home(dir)).map(Path::to_owned)
     };
     let real = program.canonicalize().ok();
     [Some(program), real.as_deref()].into_iter().flatten().filter_map(one).collect()
@@ -221,6 +224,9 @@ mod tests {
         let home = Some(Path::new("/home/user"));
         let homes = |program: &str| homes(Path::new(program), home);
         assert_eq!(homes("/home/user/.pyenv/shims/python3"), [PathBuf::from("/home/user/.pyenv")]);
+        assert_eq!(homes("/home/user/.local/bin/x"), [PathBuf::from("/home/user/.local/bin")]);
+        let versions = "/home/user/.pyenv/versions/3.12";
+        assert_eq!(homes(&format!("{versions}/bin/python3")), [PathBuf::from(versions)]);
         assert_eq!(homes("/home/user/bin/x"), [PathBuf::from("/home/user/bin")]);
         assert!(homes("/home/user/x").is_empty());
         assert!(homes("/home/bin/x") == [PathBuf::from("/home/bin")]);

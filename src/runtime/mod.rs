@@ -155,7 +155,13 @@ impl Runtime {
             environment: environment.into(),
             rights: Rights::none(),
         };
-        Ok(self.run(&call)?.answer)
+        let ran = self.run(&call)?;
+        if ran.without.is_empty() {
+            return Ok(ran.answer);
+        }
+        let why =
+            format!("nobody knows it yet, and there is no {} here", ran.without.join(" and "));
+        Err(Box::new(Failure::Missing(why)))
     }
 
     /// Asks the program of a stage what stands in a file: a request that was kept.
@@ -342,7 +348,8 @@ impl Program {
 }
 
 /// Says which parts of the sandbox this machine does not have: the same for all programs, and so said once.
-fn degraded(without: &[String]) -> Option<Finding> {
+#[must_use]
+pub fn degraded(without: &[String]) -> Option<Finding> {
     let text = format!("programs of plugins run here without {}", without.join(" and "));
     let help = "look at what they do before you run them here, or run them on Linux 5.13 or later";
     (!without.is_empty()).then(|| Finding::warning("exec/sandbox", text).help(help))

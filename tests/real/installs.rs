@@ -67,6 +67,9 @@ fn answer(mut connection: TcpStream, files: &BTreeMap<String, Vec<u8>>) -> Strin
     let mut line = String::new();
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let _ = reader.read_line(&mut line);
+    // All of it: who closes with something unread breaks the connection off.
+    let mut rest = String::new();
+    while reader.read_line(&mut rest).is_ok_and(|read| read > 2) {}
     let path = line.split(' ').nth(1).unwrap_or_default();
     let (status, bytes) = match files.get(path) {
         Some(bytes) => ("200 OK", bytes.as_slice()),

@@ -155,7 +155,8 @@ fn pages_show_what_is_printed() {
         "write-a-program.md",
     ];
     let how_to = how_to.map(|page| format!("how-to/{page}"));
-    for name in std::iter::once("tutorial.md".to_owned()).chain(how_to) {
+    let first = ["tutorial.md", "first-plugin.md"].map(str::to_owned);
+    for name in first.into_iter().chain(how_to) {
         let path = root().join("docs").join(&name);
         let text = std::fs::read_to_string(&path).unwrap();
         let new = followed(&text);

@@ -124,6 +124,7 @@ fn of_paths() -> Vec<Hostile> {
         ("a long name", Tar::good().long(&"a".repeat(300), "x").end(), "too long"),
         ("a name that ends in a dot", with("a."), "ends in a dot"),
         ("a path with a hole", with("a//b"), "no plain path"),
+        ("deep folders", Tar::good().long(&"a/".repeat(40), "x").end(), "over 32"),
         ("climbing, by a long name", Tar::good().long("../../evil", "x").end(), "leads out"),
     ]
 }
@@ -282,10 +283,14 @@ impl World {
     }
 
     fn install(&self, source: &str) -> Output {
+        self.kaws(&["plugin", "install", source])
+    }
+
+    fn kaws(&self, words: &[&str]) -> Output {
         std::fs::create_dir_all(self.home.path().join("tmp")).unwrap();
         Command::new(env!("CARGO_BIN_EXE_kaws"))
             .current_dir(self.cluster.path())
-            .args(["plugin", "install", source])
+            .args(words)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.home.path())
@@ -442,4 +447,62 @@ fn signatures_count_where_the_cluster_asks_for_them() {
     world
         .refused("no signature, where there was one", "the one before was signed by acme")
         .unwrap();
+}
+
+/// What a lock of somebody else's could say, to whoever sets a machine up with it.
+#[test]
+fn a_hostile_lock_installs_nothing() {
+    let archive = Tar::good().end();
+    let hash = sha256(&archive);
+    let zeros = "0".repeat(64);
+    let entry = |name: &str, url: &str, tree: &str| {
+        format!(
+            "kaws: 0.1.0\nplugins: {{'{name}': {{version: 1.2.0, sha256: '{tree}', source: {{from: ./motd.tar.gz, archives: {{any: {{url: '{url}', sha256: '{hash}', tree: '{tree}'}}}}}}}}}}\n"
+        )
+    };
+    for (what, lock, expected) in [
+        ("a name that climbs", entry("../../motd", "./motd.tar.gz", &zeros), "../../motd"),
+        ("an absolute name", entry("/tmp/motd", "./motd.tar.gz", &zeros), "/tmp/motd"),
+        ("another plugin's name", entry("other", "./motd.tar.gz", &zeros), "its name is motd now"),
+        ("other files", entry("motd", "./motd.tar.gz", &zeros), "its files hash to"),
+        ("a device", entry("motd", "/dev/zero", &zeros), "no plain file"),
+    ] {
+        let world = World::new("");
+        world.cluster.file("motd.tar.gz", &archive).file("kaws.lock", lock);
+        std::fs::create_dir_all(world.home.path().join("tmp")).unwrap();
+        let before = world.state();
+        let output = world.kaws(&["plugin", "install"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{what}: {said}");
+        assert!(said.contains(expected), "{what}: {said}");
+        assert_eq!(world.state(), before, "{what}");
+    }
+}
+
+#[test]
+fn an_installed_plugin_counts_where_the_cluster_names_it_and_keys_are_kept_to() {
+    let world = World::new("");
+    world.cluster.file("motd.tar.gz", manifest("name: motd", "name: policy\nreplaces: policy"));
+    assert!(world.install("./motd.tar.gz").status.success());
+    let render = || {
+        let mut options = world.cluster.options();
+        options.store = Some(world.home.path().join(".local/share/kaws/plugins"));
+        kaws::run::render(&options).unwrap()
+    };
+    let motd =
+        |run: &kaws::run::Run| run.rendered.artifacts.keys().any(|path| path.ends_with("etc/motd"));
+    assert!(!motd(&render().value.unwrap()), "nobody has turned it on");
+    let text = std::fs::read_to_string(world.cluster.path().join("cluster.yaml")).unwrap();
+    world.cluster.file("cluster.yaml", format!("{text}plugins: {{policy: {{}}}}\n"));
+    assert!(motd(&render().value.unwrap()));
+    // Where it is not on this machine, the built-in is not what was meant.
+    std::fs::remove_dir_all(world.home.path().join(".local")).unwrap();
+    assert!(render().findings.iter().any(|f| f.code == "plugin/not-installed"));
+    assert!(world.install("./motd.tar.gz").status.success());
+    let key = KeyPair::generate_unencrypted_keypair().unwrap().pk.to_base64();
+    world.cluster.file(
+        "cluster.yaml",
+        format!("{text}plugins: {{policy: {{}}}}\nsignatures: {{keys: {{acme: {key}}}}}\n"),
+    );
+    assert!(render().findings.iter().any(|f| f.code == "install/signature"));
 }

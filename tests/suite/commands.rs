@@ -142,6 +142,13 @@ fn a_command_may_hand_on_to_kaws() {
         let (code, _, said) = world.kaws(&["quick"]);
         assert!(code == 1 && said.contains(expected), "{said}");
     }
+    // What stood before the name holds on; several clusters are not for one command.
+    world.program("bin/kaws-quick", &on("[\"plugin\", \"list\"]"));
+    let (code, said, _) = world.kaws(&["--output", "json", "quick"]);
+    assert!(code == 0 && said.starts_with('['), "{said}");
+    world.program("bin/kaws-quick", &on("[\"plan\", \"-f\", \"a\", \"-f\", \"b\"]"));
+    let (code, _, said) = world.kaws(&["quick"]);
+    assert!(code == 1 && said.contains("several clusters"), "{said}");
     // One that fails does not hand on.
     world.program(
         "bin/kaws-quick",

@@ -230,6 +230,7 @@ fn a_granted_secret_that_comes_back_is_caught_in_every_form() {
         "json.dumps({'a': json.dumps(token)})",
         "''.join('\\\\u%04x' % ord(c) for c in token)",
         "print(token, file=sys.stderr) or 'in the log'",
+        "open(os.environ['KAWS_RESULT'], 'w').write('{\"msg\": \"401 for ' + token.replace('\"', '') + token + '\"}') and sys.exit(1)",
     ] {
         program(&cluster, form);
         let (code, text) = early(&cluster);
@@ -288,4 +289,29 @@ fn a_program_is_a_step_and_a_check() {
     );
     let said = cluster.fatal();
     assert!(said.contains("h has no file bin/none") && said.contains("plugin/runtime"), "{said}");
+}
+
+/// What a hook missed, the next run makes up for.
+#[test]
+fn hooks_that_are_owed_are_run_later() {
+    let cluster = Cluster::small("plugins: {h: {}}\n");
+    let hooks = |word: &str| {
+        let hook = |event: &str| format!("{event}: {{x: {{command: '{word} heard $KAWS_EVENT'}}}}");
+        let all = ["after-create", "after-deploy", "after-delete"].map(hook).join(", ");
+        cluster.plugin("h", &format!("initialise: {{hooks: {{{all}}}}}\n"));
+    };
+    hooks("exit 1; echo");
+    let (code, said) = up(&cluster);
+    assert!(code == 1 && !said.contains("is up on the local cloud"), "{said}");
+    hooks("echo");
+    let (code, said) = up(&cluster);
+    assert_eq!((code, heard(&said)), (0, vec!["after-create", "after-deploy"]), "{said}");
+    assert!(heard(&up(&cluster).1).is_empty());
+    hooks("exit 1; echo");
+    let destroy = || kaws(&cluster, &["destroy", "--cloud", "local", "--yes"], "");
+    assert_eq!(destroy().0, 1);
+    hooks("echo");
+    let (code, said) = destroy();
+    assert_eq!((code, heard(&said)), (0, vec!["after-delete"]), "{said}");
+    assert!(heard(&destroy().1).is_empty());
 }

@@ -173,13 +173,16 @@ fn what_is_wrong_with_a_hook_is_said_with_its_place() {
         ("{x: {script: ./none.sh}}", "has no file none.sh"),
         ("{x: {command: a, timeout: soon}}", "timeout"),
         ("{X_1: {command: a}}", "no name for a hook"),
+        ("{x: {command: a, nodes: [controller]}}", "its plugin is not on there"),
     ];
     for (hook, expected) in cases {
         let cluster = Cluster::small("plugins: {h: {}}\n");
         let hook = hook.replace("DIGEST", &"a".repeat(64));
         cluster.plugin(
             "h",
-            &format!("nodes: [worker]\ninitialise: {{hooks: {{after-node-start: {hook}}}}}\n"),
+            &format!(
+                "nodes: [etcd, worker]\ninitialise: {{hooks: {{after-node-start: {hook}}}}}\n"
+            ),
         );
         cluster.file("plugins/h/files/f", "x");
         let said = cluster.fatal();

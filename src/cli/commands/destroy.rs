@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::{Exit, asked, only_file};
 use crate::cli::deploying::{
-    Learned, Live, Purpose, Session, events_told, fail, operator, runtime, said_failures,
+    Learned, Live, Purpose, Session, events_told, fail, operator, owe, paid, pay, runtime,
+    said_failures,
 };
 use crate::cli::report::say;
 use crate::cli::{Common, DestroyArguments, Output};
@@ -31,8 +32,11 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
         Output::Json => say(&json!({"destroy": plan}).to_string()),
         Output::Text => say(&text(&plan, session.cloud.is_local())),
     }
-    if plan.is_empty() || arguments.plan {
+    if arguments.plan {
         return Ok(());
+    }
+    if plan.is_empty() {
+        return pay(common, &session).await;
     }
     if !plan.refused.is_empty() {
         return Err(fail(&Error::DataAtRisk(plan.refused.clone())));
@@ -43,6 +47,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     // What is told of the cluster afterwards is what was there.
     let learned = Learned::now(&session, &["before-delete", "after-delete"]).await?;
     events_told(common, &session, &["before-delete"], &learned)?;
+    owe(&session, &["after-delete"]).await?;
     live.listen();
     let options = DestroyOptions {
         remove_leftovers: arguments.remove_leftovers,
@@ -55,6 +60,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     live.finish();
     said_failures(&ended, &live, "kaws destroy", fail)?;
     events_told(common, &session, &["after-delete"], &learned)?;
+    paid(&session).await?;
     match common.output {
         Output::Json => say(&json!({"done": true, "kept": plan.kept}).to_string()),
         Output::Text => {

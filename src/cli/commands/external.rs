@@ -11,11 +11,12 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory as _, Parser as _};
 use serde_json::Value;
 
-use super::{Arguments, Common, Exit, options, tell, unreadable};
+use super::{Arguments, Common, Exit, Output, options, tell, unreadable};
 use crate::cli::report::{say_error, say_line};
 use crate::finding::{Finding, Findings};
 use crate::load;
@@ -100,9 +101,12 @@ fn start(
         .envs(file.map(|file| ("KAWS_FILE", file)))
         .envs(own.map(|own| ("KAWS_PATH", own)));
     // Ctrl-C is for the command: kaws waits for what it does about it.
-    let heard = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, heard);
-    let status = command.status().map_err(|error| {
+    let over = Arc::new(AtomicBool::new(false));
+    let interrupt = signal_hook::consts::SIGINT;
+    let _ = signal_hook::flag::register_conditional_default(interrupt, Arc::clone(&over));
+    let status = command.status();
+    over.store(true, Ordering::Relaxed);
+    let status = status.map_err(|error| {
         say_error(&format!("cannot run {}: {error}", found.program.display()));
         Exit::Files
     })?;
@@ -132,11 +136,32 @@ fn go_on(common: &Common, said: &str, depth: u32) -> Result<Exit, Exit> {
             return Err(if error.use_stderr() { Exit::Usage } else { Exit::Done });
         }
     };
-    arguments.common.depth = depth;
+    inherit(&mut arguments.common, common, depth);
+    if arguments.common.file.len() > 1 {
+        return Err(wrong("it names several clusters, and a command hands on to one".to_owned()));
+    }
     Ok(super::run(&arguments))
 }
 
-/// The plugins whose commands count: those that are on in this cluster, and those that were installed.
+/// What was said before the command's name holds for what it hands on to, where that says nothing else.
+fn inherit(own: &mut Common, before: &Common, depth: u32) {
+    own.depth = depth;
+    if own.file == [Path::new("cluster.yaml")] {
+        own.file.clone_from(&before.file);
+    }
+    if own.out.is_none() {
+        own.out.clone_from(&before.out);
+    }
+    if own.plugin_dir.is_empty() {
+        own.plugin_dir.clone_from(&before.plugin_dir);
+    }
+    own.locked |= before.locked;
+    if own.output == Output::Text {
+        own.output = before.output;
+    }
+}
+
+/// The plugins whose commands count: those that are on in this cluster.
 struct Known {
     packages: Vec<(Package, Vec<String>)>,
     cluster: Option<Value>,
@@ -160,7 +185,7 @@ impl Known {
             let Some(found) = catalogue.places(name).last() else { continue };
             let installed = matches!(found.home, Home::Installed(_));
             let on = config.plugins.get(name).is_some_and(|used| used.enabled);
-            if found.home == Home::Builtin || !(installed || on) {
+            if found.home == Home::Builtin || !on {
                 continue;
             }
             let Ok(Ok(package)) = load::package(name, found) else { continue };

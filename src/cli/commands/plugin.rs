@@ -302,9 +302,10 @@ fn describe(common: &Common, package: &Package) -> Exit {
         say(&format!("  for nodes of: {}", roles.join(", ")));
     }
     settings(schema);
-    if let Some(writes) = manifest.writes.as_ref().filter(|w| !w.is_empty()) {
-        say("\nIt adds to");
-        writes.iter().for_each(|w| say(&format!("  {w}")));
+    let powers = manifest.powers();
+    if !powers.is_empty() {
+        say("\nWhat it does, and asks for");
+        powers.iter().for_each(|power| say(&format!("  {}", crate::finding::plain(power))));
     }
     program(manifest);
     if manifest.initialise.values().any(|v| v.get("releases").is_some()) {
@@ -331,11 +332,6 @@ fn program(manifest: &Manifest) {
     ));
     for (name, lookup) in &manifest.lookups {
         say(&format!("  looks up {name}: {}", lookup.description));
-    }
-    let rights = manifest.capabilities.rights();
-    if !rights.is_empty() {
-        say("\nIt asks for, when it looks something up");
-        rights.iter().for_each(|right| say(&format!("  {right}")));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cli::deploying::{connect, fail, runtime};
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output};
 use crate::config::Cluster;
-use crate::finding::{Finding, Findings};
+use crate::finding::{Finding, Findings, plain};
 use crate::install::{Candidate, From, RELEASES, Source, Store, candidate, restore};
 use crate::load::{self, Catalogue};
 use crate::lock::{Installed, LockFile, LockedPlugin};
@@ -28,7 +28,7 @@ pub(super) fn install(common: &Common, arguments: &InstallArguments) -> Exit {
                 None => session.restore().await,
                 Some(text) => {
                     let source = session.parsed(text)?;
-                    session.take(&[(source, None)]).await
+                    session.take(&[Wanted { source, api: None, name: None }]).await
                 }
             }
         })
@@ -43,7 +43,7 @@ pub(super) fn update(common: &Common, arguments: &UpdateArguments) -> Exit {
             let mut sources = Vec::new();
             for (name, installed) in session.chosen(&arguments.names)? {
                 let source = session.newer(&name, &installed, arguments.to.as_deref())?;
-                sources.push((source, installed.api));
+                sources.push(Wanted { source, api: installed.api, name: Some(name) });
             }
             session.take(&sources).await
         })
@@ -108,6 +108,15 @@ struct Session<'a> {
     store: Store,
     catalogue: Catalogue,
     web: Http,
+}
+
+/// A plugin that is wanted.
+struct Wanted {
+    source: Source,
+    /// The address of the releases' API, where kaws.lock knows it.
+    api: Option<String>,
+    /// Its name, where kaws.lock knows it.
+    name: Option<String>,
 }
 
 /// What a candidate was granted, of what it asks for.
@@ -188,14 +197,15 @@ impl<'a> Session<'a> {
     }
 
     /// Fetches and checks all sources, and only then writes anything.
-    async fn take(&self, sources: &[(Source, Option<String>)]) -> Result<(), Exit> {
-        let cloud = self.cloud(sources.iter().any(|(s, _)| matches!(s, Source::S3 { .. }))).await?;
+    async fn take(&self, sources: &[Wanted]) -> Result<(), Exit> {
+        let cloud =
+            self.cloud(sources.iter().any(|w| matches!(w.source, Source::S3 { .. }))).await?;
         let mut findings = Findings::new();
         let mut all = Vec::new();
-        for (source, api) in sources {
+        for Wanted { source, api, name } in sources {
             let before = |name: &str| self.lock.plugins.get(name).cloned();
             let from = self.from(cloud.as_deref(), api.as_ref());
-            match candidate(source, &from, before).await {
+            match candidate(source, &from, name.as_deref(), before).await {
                 Ok(candidate) => match self.admitted(candidate) {
                     Ok(admitted) => all.push(admitted),
                     Err(finding) => findings.push(*finding),
@@ -224,32 +234,40 @@ impl<'a> Session<'a> {
         let had = locked.map_or(&[][..], |locked| locked.granted.as_slice());
         let mut granted: Vec<String> = asked.iter().filter(|r| had.contains(r)).cloned().collect();
         let open: Vec<&String> = asked.iter().filter(|right| !had.contains(right)).collect();
-        let known = self.rights_before(name.as_str());
-        let new: Vec<&str> =
-            open.iter().filter(|r| !known.contains(r)).map(|r| r.as_str()).collect();
-        if self.how.grant || (!open.is_empty() && self.agreed(&candidate, &open)) {
+        let new = match (locked, self.powers_before(name.as_str())) {
+            (None, _) => Vec::new(),
+            (Some(locked), _) if locked.sha256 == candidate.sha256 => Vec::new(),
+            (Some(_), Some(known)) => {
+                manifest.powers().into_iter().filter(|power| !known.contains(power)).collect()
+            }
+            (Some(_), None) => {
+                let text = format!("{name} is in kaws.lock, and not on this machine");
+                let help = "kaws plugin install first: then it can be seen what is new";
+                return Err(Box::new(Finding::fatal("plugin/not-installed", text).help(help)));
+            }
+        };
+        let new: Vec<&String> = new.iter().collect();
+        let question: Vec<&String> = if new.is_empty() { open } else { new.clone() };
+        if self.how.grant || (!question.is_empty() && self.agreed(&candidate, &question)) {
             granted.clone_from(&asked);
-        } else if locked.is_some() && !new.is_empty() {
+        } else if !new.is_empty() {
             let text = format!(
-                "{name} {} asks for rights that {} did not: {}",
+                "{name} {} does what {} did not: {}",
                 manifest.version,
                 locked.map_or("the one before", |locked| locked.version.as_str()),
-                new.join(", ")
+                new.iter().map(|power| plain(power)).collect::<Vec<_>>().join(", ")
             );
-            let help = "if it should have them, once more with --grant";
+            let help = "if it should, once more with --grant";
             return Err(Box::new(Finding::fatal("install/new-rights", text).help(help)));
         }
         Ok((candidate, Rights { asked, granted }))
     }
 
-    /// What the version that is installed asks for.
-    fn rights_before(&self, name: &str) -> Vec<String> {
-        let found =
-            self.catalogue.places(name).iter().find(|f| matches!(f.home, Home::Installed(_)));
-        match found.map(|found| load::package(name, found)) {
-            Some(Ok(Ok(package))) => package.manifest.capabilities.rights(),
-            _ => Vec::new(),
-        }
+    /// What the version that is installed does and asks for; nothing where it is not on this machine.
+    fn powers_before(&self, name: &str) -> Option<Vec<String>> {
+        let mut found = self.catalogue.places(name).iter();
+        let found = found.find(|found| matches!(found.home, Home::Installed(_)))?;
+        Some(load::package(name, found).ok()?.ok()?.manifest.powers())
     }
 
     /// Asks on the terminal; without one nobody agrees.
@@ -259,9 +277,9 @@ impl<'a> Session<'a> {
             return false;
         }
         let manifest = &candidate.package.manifest;
-        let list: String = open.iter().map(|right| format!("\n  {right}")).collect();
-        say(&format!("{} {} asks for:{list}", manifest.name, manifest.version));
-        super::asked("Grant it?", "").is_ok()
+        let list: String = open.iter().map(|power| format!("\n  {}", plain(power))).collect();
+        say(&format!("{} {} is new with, or asks for:{list}", manifest.name, manifest.version));
+        super::asked("Agree, and grant what it asks for?", "").is_ok()
     }
 
     /// Puts plugins into the store, and then all of them into kaws.lock.
@@ -325,9 +343,12 @@ impl<'a> Session<'a> {
             None => String::new(),
         };
         say(&format!("{} {} from {source}{news}", manifest.name, manifest.version));
-        say(&format!("  {}", manifest.description));
+        say(&format!("  {}", plain(&manifest.description)));
         if let Some(writes) = manifest.writes.as_ref().filter(|writes| !writes.is_empty()) {
-            say(&format!("  adds to    {}", writes.join(", ")));
+            say(&format!("  adds to    {}", plain(&writes.join(", "))));
+        }
+        for name in manifest.commands.keys() {
+            say(&format!("  command    kaws {name}, which runs as you"));
         }
         if !manifest.programs_of().is_empty() {
             say("  runs       a program of its own");

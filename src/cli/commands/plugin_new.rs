@@ -22,6 +22,11 @@ pub(super) fn run(dir: &Path, language: Language) -> Exit {
             say(&format!("Wrote {shown}: {} files", files.len()));
             say(&format!("  {shown}/plugin.yaml    what it is, and what can be set"));
             say(&format!("  kaws plugin test {shown}"));
+            let name = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+            say(&format!(
+                "  plugins: {{{}: {{}}}}    in cluster.yaml turns it on",
+                name.unwrap_or_default()
+            ));
             Exit::Done
         }
         Err(error) => {

@@ -10,7 +10,7 @@ use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
     Drifting, Live, OfPlugins, Patience, Purpose, Reach, Session, Wait, checks, events, fail,
-    free_stuck, operator, plan_text, reasons, runtime, said_failures, say_root_cause,
+    free_stuck, operator, owe, pay, plan_text, reasons, runtime, said_failures, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -44,6 +44,7 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     }
     let current = there.last.as_ref().is_some_and(|l| l.record.tree == session.tree.digest);
     if plan.is_empty() && current {
+        pay(common, &session).await?;
         if arguments.take_over {
             let bucket = &session.tree.cluster.bucket;
             clear(&*session.cloud, bucket, &operator()).await.map_err(|e| fail(&e))?;
@@ -56,8 +57,8 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     if !plan.is_empty() {
         live.asking(|| confirm(common, arguments, &plan, &session))?;
     }
-    // Of what comes first, secrets may have been set.
-    let (before, after) = if there.stacks.keys().all(|stack| stack == "state") {
+    // What was begun and never came up is still to be created.
+    let (before, after) = if there.last.is_none() {
         ("before-create", "after-create")
     } else {
         ("before-update", "after-update")
@@ -66,8 +67,10 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     live.listen();
     let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;
     live.finish();
-    report(common, file, arguments, &session, &plan, &ended, &live)?;
-    events(common, &session, &[after, "after-deploy"]).await?;
+    report(common, &session, &plan, &ended, &live)?;
+    owe(&session, &[after, "after-deploy"]).await?;
+    pay(common, &session).await?;
+    done(common, file, arguments, &session, &live);
     if arguments.no_validate || session.cloud.is_local() {
         return Ok(());
     }
@@ -268,15 +271,12 @@ async fn execute(
 /// Says how it ended: the root cause first, then what is left.
 fn report(
     common: &Common,
-    file: &Path,
-    arguments: &UpArguments,
     session: &Session,
     plan: &Plan,
     ended: &Ended,
     live: &Live,
 ) -> Result<(), Exit> {
     if ended.failed.is_empty() && ended.not_run.is_empty() {
-        done(common, file, arguments, session, live);
         return Ok(());
     }
     if common.output == Output::Json {

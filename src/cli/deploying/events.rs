@@ -12,10 +12,11 @@ use crate::cli::exit::Exit;
 use crate::cli::report::{findings_json, say, say_findings};
 use crate::cli::{Common, Output};
 use crate::finding::{Finding, Findings, Severity};
-use crate::model::{HostBehavior, HostHook};
+use crate::model::{HOST_EVENTS, HostBehavior, HostHook};
 use crate::pipeline::{Happening, happenings};
 use crate::plugin::contract::Occasion;
-use crate::runtime::Runs;
+use crate::port::When;
+use crate::runtime::{Runs, degraded};
 
 /// What hooks are told: of now, or of before a cluster was deleted.
 #[derive(Debug)]
@@ -53,6 +54,59 @@ pub(in crate::cli) async fn events(
     events_told(common, session, events, &learned)
 }
 
+/// Where is written which events' hooks are still to run.
+const OWED: &str = "hooks/owed.json";
+
+/// Writes down that the hooks of events are to run: whatever happens meanwhile, the next `kaws up` does it.
+pub(in crate::cli) async fn owe(session: &Session, events: &[&str]) -> Result<(), Exit> {
+    let (setup, model) = (&session.run.setup, &session.run.rendered.model);
+    let some = |event: &&&str| !happenings(setup, model, event).value.is_empty();
+    let new: Vec<&str> = events.iter().filter(some).copied().collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    let before = owed(session).await?;
+    let all = HOST_EVENTS.iter().filter(|e| new.contains(e) || before.iter().any(|b| b == *e));
+    let bucket = &session.tree.cluster.bucket;
+    let text = json!(all.collect::<Vec<_>>()).to_string().into_bytes();
+    let put = session.cloud.put(bucket, OWED, text, When::Always).await;
+    put.map(|_| ()).map_err(|error| fail(&error.into()))
+}
+
+/// The events whose hooks are still to run.
+async fn owed(session: &Session) -> Result<Vec<String>, Exit> {
+    match session.cloud.get(&session.tree.cluster.bucket, OWED).await {
+        Ok(object) => {
+            let read = object.and_then(|object| serde_json::from_slice(&object.bytes).ok());
+            Ok(read.unwrap_or_default())
+        }
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => Err(fail(&error.into())),
+    }
+}
+
+/// Runs the hooks that are still to run, if there are any.
+pub(in crate::cli) async fn pay(common: &Common, session: &Session) -> Result<(), Exit> {
+    if session.run.rendered.model.names(&["hooks"]).is_empty() {
+        return Ok(());
+    }
+    let owed = owed(session).await?;
+    if owed.is_empty() {
+        return Ok(());
+    }
+    let owed: Vec<&str> = owed.iter().map(String::as_str).collect();
+    events(common, session, &owed).await?;
+    paid(session).await
+}
+
+/// Strikes out what was still to run; where the bucket is gone, so is that.
+pub(in crate::cli) async fn paid(session: &Session) -> Result<(), Exit> {
+    match session.cloud.delete(&session.tree.cluster.bucket, OWED, When::Always).await {
+        Err(error) if !error.is_not_found() => Err(fail(&error.into())),
+        _ => Ok(()),
+    }
+}
+
 /// Runs the hooks of events, which are told what was learned before.
 pub(in crate::cli) fn events_told(
     common: &Common,
@@ -68,6 +122,11 @@ pub(in crate::cli) fn events_told(
             say_findings(&findings, true);
             return Err(Exit::Findings);
         }
+        changed(session, &all, &mut findings);
+        if findings.any_fatal() {
+            say_findings(&findings, true);
+            return Err(Exit::Findings);
+        }
         for happening in &all {
             one(common, session, happening, learned, &mut findings);
             let failed = findings.any_fatal();
@@ -79,6 +138,18 @@ pub(in crate::cli) fn events_told(
         }
     }
     Ok(())
+}
+
+/// On a real cloud nothing runs that is not what kaws.lock recorded.
+fn changed(session: &Session, all: &[Happening<'_>], findings: &mut Findings) {
+    for Happening { me, origin, .. } in all.iter().filter(|_| !session.cloud.is_local()) {
+        let recorded = session.run.setup.lock.plugin(me.package.name.as_str());
+        if recorded.is_some_and(|recorded| recorded.tree() != me.package.hash()) {
+            let text = format!("{} is not the plugin that kaws.lock recorded", me.name);
+            let finding = Finding::fatal("lock/plugin-changed", text).at(origin);
+            findings.push(finding.help("kaws lock records it, once you have looked at it"));
+        }
+    }
 }
 
 /// Runs one hook; what there is to say of it are findings.
@@ -117,6 +188,9 @@ fn one(
     let ran = tokio::task::block_in_place(|| {
         runtime.happen(&me.package, &runs, occasion, &form.timeout, &request, rights)
     });
+    if let Ok(ran) = &ran {
+        findings.extend(degraded(&ran.without));
+    }
     let said = match ran {
         // What a line of the shell or a script prints is for people.
         Ok(ran) if form.exec.is_none() => {

@@ -14,10 +14,10 @@ use crate::finding::Finding;
 use crate::origin::Origin;
 use crate::pipeline::told;
 use crate::plugin::Instance;
-use crate::plugin::contract::{Level, Occasion, Response, Said};
+use crate::plugin::contract::{Level, Occasion, Said};
 use crate::plugin::program::Capabilities;
 use crate::port::{Cloud, Programs, Task};
-use crate::runtime::{Rights, Runs};
+use crate::runtime::{Failure, Rights, Runs, degraded};
 
 /// Values of secrets, by their names in the plugin.
 pub(super) type Secrets = BTreeMap<String, String>;
@@ -90,7 +90,7 @@ pub(super) fn finding(me: &Instance, origin: &Origin, said: &Said) -> Finding {
 pub(in crate::cli) struct OfPlugins<'a>(pub(in crate::cli) &'a Session);
 
 impl OfPlugins<'_> {
-    async fn answer(&self, task: &Task<'_>) -> Result<(Response, &Instance, Origin), Box<Finding>> {
+    async fn answer(&self, task: &Task<'_>) -> Result<Vec<Finding>, Box<Finding>> {
         let session = self.0;
         let plugin = task.name.split('/').next().unwrap_or_default();
         let wrong = |code: &str, why: String| {
@@ -112,17 +112,19 @@ impl OfPlugins<'_> {
             runtime.happen(&package, &runs, Occasion::Stage(stage), &timeout, &request, rights)
         });
         let ran = ran.await.map_err(|error| wrong("exec/start", error.to_string()))?;
-        let response = ran.and_then(|ran| ran.response());
-        let response = response
-            .map_err(|failure| Box::new(failure.finding(&me.package, task.stage).by(&me.name)))?;
-        Ok((response, me, me.package.node.origin.clone()))
+        let failed =
+            |failure: Box<Failure>| Box::new(failure.finding(&me.package, task.stage).by(&me.name));
+        let ran = ran.map_err(failed)?;
+        let origin = &me.package.node.origin;
+        let said = ran.response().map_err(failed)?.findings;
+        let findings = said.iter().map(|said| finding(me, origin, said));
+        Ok(findings.chain(degraded(&ran.without)).collect())
     }
 }
 
 #[async_trait]
 impl Programs for OfPlugins<'_> {
     async fn run(&self, task: Task<'_>) -> Result<Vec<Finding>, Box<Finding>> {
-        let (response, me, origin) = self.answer(&task).await?;
-        Ok(response.findings.iter().map(|said| finding(me, &origin, said)).collect())
+        self.answer(&task).await
     }
 }

@@ -15,7 +15,7 @@ mod stuck;
 
 pub(super) use checks::{Patience, Wait};
 pub(super) use cloud::{CloudArguments, connect};
-pub(super) use events::{Learned, events, events_told};
+pub(super) use events::{Learned, events, events_told, owe, paid, pay};
 pub(super) use failure::{reasons, said_failures, say_root_cause};
 pub(super) use granted::OfPlugins;
 use live::nanoseconds;

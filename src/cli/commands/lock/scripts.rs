@@ -9,10 +9,11 @@ use crate::cli::commands::{Exit, only_file, options, tell, unreadable};
 use crate::cli::deploying::{connect, fail};
 use crate::cli::report::{say, say_findings};
 use crate::cli::{Common, Output};
-use crate::finding::Findings;
+use crate::finding::{Finding, Findings};
 use crate::install::{self, From, RELEASES};
 use crate::lock::{LockFile, Script};
-use crate::pipeline::ScriptNeed;
+use crate::pipeline::{ScriptNeed, Setup};
+use crate::plugin::Home;
 use crate::web::Http;
 
 /// Fetches what is open, and writes kaws.lock if anything has changed; returns the names of all scripts.
@@ -35,11 +36,8 @@ pub(super) async fn fetch(
     let needs = crate::pipeline::scripts(&model);
     let old = setup.lock.file();
     let is_open = |need: &&ScriptNeed| {
-        let there = setup.lock.script(&need.name, &need.from);
-        let other = |text: &str| {
-            need.sha256.as_ref().is_some_and(|hash| *hash != crate::value::sha256(text.as_bytes()))
-        };
-        there.is_none_or(other) || arguments.update.contains(&need.name)
+        let there = setup.lock.script(&need.name, &need.from, need.sha256.as_deref());
+        there.is_none() || arguments.update.contains(&need.name)
     };
     let open: Vec<&ScriptNeed> = needs.iter().filter(is_open).collect();
     let names: BTreeSet<&String> = needs.iter().map(|need| &need.name).collect();
@@ -53,6 +51,10 @@ pub(super) async fn fetch(
     };
     let (web, mut wrong) = (Http::patient(), Findings::new());
     for need in open {
+        if let Some(finding) = foreign(&setup, need) {
+            wrong.push(finding);
+            continue;
+        }
         let from = From {
             folder: file.parent().unwrap_or(Path::new("")),
             web: &web,
@@ -84,4 +86,18 @@ pub(super) async fn fetch(
     }
     say_findings(&wrong, true);
     Ok(needs.into_iter().map(|need| need.name).collect())
+}
+
+/// A plugin of others names no file of this machine, and nothing that takes the user's rights: only what everybody can
+/// read anyway.
+fn foreign(setup: &Setup, need: &ScriptNeed) -> Option<Finding> {
+    let plugin = need.name.split('/').nth(1)?;
+    let home = &setup.plugins.iter().find(|me| me.name.as_str() == plugin)?.package.home;
+    let open = need.from.starts_with("https://");
+    let text = format!("{plugin} was installed, and wants {} read with your rights", need.from);
+    (matches!(home, Home::Installed(_)) && !open).then(|| {
+        Finding::fatal("install/source", text)
+            .at(&need.origin)
+            .help("a plugin of others brings its scripts itself, or names an https address")
+    })
 }
