@@ -21,6 +21,7 @@ mod aws;
 mod boots;
 mod checks;
 mod converges;
+mod events;
 mod hooks;
 mod installs;
 mod kubernetes;
@@ -30,6 +31,9 @@ mod pages;
 mod rolls;
 mod sdks;
 mod states;
+#[expect(dead_code, reason = "the suite uses more of it")]
+#[path = "../suite/support.rs"]
+mod support;
 mod world;
 
 const KAWS: &str = env!("CARGO_BIN_EXE_kaws");

@@ -18,7 +18,6 @@ mod conflicts;
 mod deploying;
 mod docs;
 mod emit;
-mod events;
 mod fake_cloud;
 mod fake_web;
 mod fleet;
