@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::runtime::{Host, Runtime};
 
-/// Returns whether this process is the supervisor of a program, or about to be one, and no command.
+/// Returns whether this process is the supervisor of a program, and no command.
 pub(super) fn supervises() -> bool {
-    std::env::args_os().nth(1).is_some_and(|word| word == "__exec" || word == "__enter")
+    std::env::args_os().nth(1).is_some_and(|word| word == "__exec")
 }
 
 /// Returns how many commands have called one another until here.

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::find::find;
-use super::folder::WRITING;
-use super::supervise::{ORDER, Order, Report, Stopped};
+use super::folder::{Place, report_file, stop_file};
+use super::supervise::{Order, Report, Stopped};
 use super::{Failure, Runtime};
 use crate::finding::{Finding, Findings, plain};
 use crate::plugin::Package;
@@ -131,15 +131,15 @@ impl Runtime {
     fn run_to_its_end(&self, call: &Call<'_>) -> Result<Ran, Failure> {
         let folder = self.folder(call.package)?;
         let found = find(&call.command, call.package, folder.path(), &self.host)?;
-        let place = tempfile::Builder::new().prefix("kaws-call-").tempdir()?;
-        let work = place.path().join("work");
-        fs::create_dir(&work)?;
+        let place = Place::new(self.places()?)?;
+        let work = &place.work;
         let limits = &call.package.manifest.limits;
         let order = Order {
             program: found.program,
             arguments: call.command.arguments.clone(),
+            environment: self.environment(call, work),
             folder: folder.path().to_owned(),
-            place: place.path().to_owned(),
+            work: work.clone(),
             reads: found.reads.into_iter().chain(call.rights.reads.iter().cloned()).collect(),
             ports: call.rights.ports.clone(),
             milliseconds: limits.milliseconds(),
@@ -148,41 +148,28 @@ impl Runtime {
             processes: limits.processes,
             parent: std::process::id(),
         };
-        let mut command = std::process::Command::new(&self.host.supervisor);
-        command
-            .arg("__exec")
-            .current_dir(folder.path())
-            .process_group(0)
-            .env_clear()
-            .envs(self.environment(call, &work))
-            .env(ORDER, serde_json::to_string(&order).map_err(std::io::Error::from)?)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = {
-            let _nobody_writes = WRITING.read();
-            command.spawn()?
-        };
+        let mut child = self.spare.order(&self.host.supervisor, &order)?;
         let most = (limits.output << 20) as usize;
-        let too_much = || fs::write(order.stop_file(), "output");
+        let too_much = || fs::write(stop_file(work), "output");
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let longest = Duration::from_millis(order.milliseconds) + GRACE;
         let (spoken, supervisor) = std::thread::scope(|scope| {
             // When the supervisor is gone, or does nothing, what it watched over must not keep the pipes open.
             let watched = scope.spawn(|| outlived(&mut child, longest));
+            scope.spawn(|| self.spare.refill(&self.host.supervisor));
             let spoken = talk(pipes, call.input, most, &too_much);
             (spoken, watched.join())
         });
         let (output, log) = spoken?;
         let supervisor = supervisor.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        let report = fs::read(order.report_file()).ok();
+        let report = fs::read(report_file(work)).ok();
         let report: Option<Report> = report.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let Some(report) = report else {
             let how = supervisor.signal().map_or_else(String::new, |s| format!(" by signal {s}"));
             let says = last_lines(&log);
             return Err(Failure::Ended { how: format!("its supervisor was ended{how}"), says });
         };
-        judged(&report, output, log, call, &work)
+        judged(&report, output, log, call, work)
     }
 
     fn environment(&self, call: &Call<'_>, work: &Path) -> BTreeMap<String, String> {

@@ -1,11 +1,12 @@
-//! A private copy of a plugin's folder: what its program is started from.
+//! Folders that programs are run with: a private copy of the plugin's, and an empty one for each call.
 
 #![expect(clippy::disallowed_methods, reason = "programs are started from files")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
-use std::sync::RwLock;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 
 use super::Failure;
 use crate::plugin::Package;
@@ -37,4 +38,56 @@ impl Folder {
     pub(super) fn path(&self) -> &Path {
         self.0.path()
     }
+}
+
+/// The folder that those of calls are made in; it goes away with this value. One for all of them: making and removing a
+/// folder for each is a tenth of what a call costs.
+#[derive(Debug)]
+pub(super) struct Places {
+    folder: tempfile::TempDir,
+    calls: AtomicU64,
+}
+
+impl Places {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("kaws-calls-").tempdir()?;
+        Ok(Self { folder, calls: AtomicU64::new(0) })
+    }
+}
+
+/// The place of one call: a folder for its program to write to, and beside it what is said about the call. It goes away
+/// with this value.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The folder.
+    pub(super) work: PathBuf,
+    _places: Arc<Places>,
+}
+
+impl Place {
+    pub(super) fn new(places: Arc<Places>) -> std::io::Result<Self> {
+        let call = places.calls.fetch_add(1, Ordering::Relaxed);
+        let work = places.folder.path().join(call.to_string());
+        fs::create_dir(&work)?;
+        Ok(Self { work, _places: places })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.work);
+        for file in [report_file(&self.work), stop_file(&self.work)] {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Where the supervisor of a call says how it went.
+pub(super) fn report_file(work: &Path) -> PathBuf {
+    work.with_extension("report")
+}
+
+/// When this is there, the program of a call is to be stopped.
+pub(super) fn stop_file(work: &Path) -> PathBuf {
+    work.with_extension("stop")
 }

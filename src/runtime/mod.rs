@@ -1,8 +1,8 @@
 //! Runs plugins that are programs: JSON on their standard input, JSON on their standard output, and no more of this
 //! machine than they need.
 //!
-//! Each call starts kaws once more, as the supervisor of the program ([`supervise`]): it has the time, the limits and
-//! the sandbox, and ends all that the program leaves behind. Not here: what is said to and fro (`plugin::contract`).
+//! Each call has a process of its own, the supervisor of the program ([`supervise`]): it has the time, the limits and the
+//! sandbox, and ends all that the program leaves behind. Not here: what is said to and fro (`plugin::contract`).
 
 mod cache;
 mod call;
@@ -15,6 +15,7 @@ mod hooks;
 mod leak;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod spare;
 pub mod supervise;
 
 pub use call::{Call, Ran, Rights};
@@ -38,7 +39,8 @@ use crate::plugin::{
     Artifacts, Context, Contribution, Files, Home, Package, Plugin, Rendering, answers, ask,
     own_parts, take,
 };
-use folder::Folder;
+use folder::{Folder, Places};
+use spare::Spare;
 
 /// What programs are run with: of this machine, as the command line found it.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct Host {
 pub struct Runtime {
     host: Host,
     folders: Mutex<BTreeMap<String, Arc<Folder>>>,
+    places: Mutex<Option<Arc<Places>>>,
+    spare: Spare,
     record: Option<Mutex<Vec<Recorded>>>,
 }
 
@@ -83,7 +87,13 @@ impl Runtime {
     /// Returns what runs programs on `host`.
     #[must_use]
     pub fn new(host: Host) -> Arc<Self> {
-        Arc::new(Self { host, folders: Mutex::new(BTreeMap::new()), record: None })
+        Arc::new(Self {
+            host,
+            folders: Mutex::default(),
+            places: Mutex::default(),
+            spare: Spare::default(),
+            record: None,
+        })
     }
 
     /// Returns the same, which writes down what programs say, and asks each time.
@@ -91,7 +101,13 @@ impl Runtime {
     pub fn recording(self: &Arc<Self>) -> Arc<Self> {
         let host = Host { cache: None, ..self.host.clone() };
         let record = Some(Mutex::new(Vec::new()));
-        Arc::new(Self { host, folders: Mutex::new(BTreeMap::new()), record })
+        Arc::new(Self {
+            host,
+            folders: Mutex::default(),
+            places: Mutex::default(),
+            spare: Spare::default(),
+            record,
+        })
     }
 
     /// Returns what a plugin's program has said so far, each time it was asked, in the order of the stages.
@@ -208,9 +224,20 @@ impl Runtime {
         })
     }
 
-    /// Takes the copies of plugins' folders away.
+    /// Takes the copies of plugins' folders away, the folder of calls, and the supervisor that waits for one.
     pub fn close(&self) {
+        self.spare.close();
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.places.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Returns where calls have their folders.
+    fn places(&self) -> std::io::Result<Arc<Places>> {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = &*places {
+            return Ok(Arc::clone(places));
+        }
+        Ok(Arc::clone(places.insert(Arc::new(Places::new()?))))
     }
 
     /// Returns a private copy of a plugin's folder, just as it was read and hashed: what is run is what was checked.

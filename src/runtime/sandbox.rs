@@ -1,6 +1,6 @@
 //! The sandbox of a program on Linux: which files it reaches (Landlock), which system calls it may make (seccomp), and
 //! none of root's rights.
-//! All hold for the calling process and all that it starts, and can never be taken off again.
+//! All hold for the calling thread and all that it starts, and can never be taken off again.
 
 use std::collections::BTreeMap;
 
@@ -72,16 +72,27 @@ const FORBIDDEN_HERE: &[libc::c_long] = &[libc::SYS_chown, libc::SYS_lchown];
 const FORBIDDEN_HERE: &[libc::c_long] = &[];
 
 /// Calls that programs ask whether they are there: they go on without.
-const ABSENT: &[libc::c_long] =
-    &[libc::SYS_clone3, libc::SYS_io_uring_enter, libc::SYS_io_uring_setup];
+const ABSENT: &[libc::c_long] = &[
+    libc::SYS_clone3,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_setup,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+];
 
 /// Calls that seem to succeed and do nothing. All processes of a program stay in one group, and end together: a storm of
-/// processes that each leave it could not be ended any more. And modes and times of files, which Landlock does not cover,
-/// stay as they are.
+/// processes that each leave it could not be ended any more. And modes and times of files and whose turn it is on the
+/// processors, which Landlock does not cover, stay as they are.
 const IDLE: &[libc::c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
     libc::SYS_setpgid,
+    libc::SYS_setpriority,
     libc::SYS_setsid,
     libc::SYS_utimensat,
     // fchmodat2.
@@ -146,7 +157,7 @@ fn files(order: &Order) -> Result<(), landlock::RulesetError> {
         .create()?
         .add_rules(path_beneath_rules(&order.reads, AccessFs::from_read(abi)))?
         .add_rules(path_beneath_rules([&order.folder], AccessFs::from_read(abi)))?
-        .add_rules(path_beneath_rules([order.work()], AccessFs::from_all(abi)))?
+        .add_rules(path_beneath_rules([&order.work], AccessFs::from_all(abi)))?
         .add_rules(path_beneath_rules(["/dev/null", "/dev/zero"], AccessFs::from_all(abi)))?;
     for port in &order.ports {
         ruleset = ruleset.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
@@ -157,8 +168,26 @@ fn files(order: &Order) -> Result<(), landlock::RulesetError> {
 fn calls(order: &Order) -> Result<(), String> {
     let plain = FORBIDDEN.iter().chain(FORBIDDEN_HERE).map(|number| (*number, Vec::new()));
     let mut denied: Rules = plain.collect();
-    // Limits of other processes are theirs; and a world of its own users has rights there that are none of ours.
-    denied.insert(libc::SYS_prlimit64, vec![rule(&[when(0, SeccompCmpOp::Ne, 0)?])?]);
+    // Limits of other processes are theirs, and so is that of memory until the supervisor has set it.
+    let data = u64::from(libc::RLIMIT_DATA);
+    let on_data = |argument| when(argument, SeccompCmpOp::Eq, data);
+    let of_others = rule(&[when(0, SeccompCmpOp::Ne, 0)?])?;
+    let sets = SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+    let sets = sets.map_err(|error| error.to_string())?;
+    denied.insert(libc::SYS_prlimit64, vec![of_others, rule(&[on_data(1)?, sets])?]);
+    denied.insert(libc::SYS_setrlimit, vec![rule(&[on_data(0)?])?]);
+    // This thread shares the sandbox until it ends, and whoever ends it ends the supervisor.
+    let thread = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+    let at_us = |argument| {
+        Ok::<_, String>(vec![rule(&[when(argument, SeccompCmpOp::Eq, thread.into())?])?])
+    };
+    for call in [libc::SYS_kill, libc::SYS_tkill, libc::SYS_rt_sigqueueinfo] {
+        denied.insert(call, at_us(0)?);
+    }
+    for call in [libc::SYS_tgkill, libc::SYS_rt_tgsigqueueinfo] {
+        denied.insert(call, at_us(1)?);
+    }
+    // A world of its own users has rights there that are none of ours.
     let users = libc::CLONE_NEWUSER as u64;
     denied.insert(libc::SYS_clone, vec![rule(&[when(0, SeccompCmpOp::MaskedEq(users), users)?])?]);
     let socket = if order.ports.is_empty() {

@@ -1,46 +1,50 @@
-//! The supervisor of one program, a process of its own: `kaws __exec`. It has the program started (`enter`), watches it, ends it when it goes too far, and then ends whatever the program has left behind.
+//! The supervisor of one program, a process of its own: `kaws __exec`. It has the program started (`enter`), watches it,
+//! ends it when it goes too far, and then ends whatever the program has left behind.
 //!
 //! Not here: what the program is told and says, which goes past the supervisor; its sandbox and limits (`enter`).
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "a process of its own: it reads its order, watches the clock and starts the program"
+    reason = "a process of its own: it reads its order, and watches the clock"
 )]
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Command, ExitCode, ExitStatus};
+use std::process::{Child, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The environment variable that holds the order.
-pub(super) const ORDER: &str = "KAWS_SUPERVISE";
-/// The word for the process that enters the sandbox and becomes the program.
-pub(super) const ENTER: &str = "__enter";
-/// How that process ends when it cannot become the program.
-pub(super) const NOT_STARTED: i32 = 126;
+use super::enter::{Entering, start};
+use super::folder::{report_file, stop_file};
+
 /// How often the supervisor looks around.
 const TICK: Duration = Duration::from_millis(5);
 /// How long it tries to end what is left.
 const ENDING: Duration = Duration::from_secs(5);
+
+/// The longest order, in bytes.
+const ORDER: u32 = 64 << 20;
 
 /// What to run, and how far it may go.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
+    /// All that it sees of an environment.
+    pub(super) environment: BTreeMap<String, String>,
     /// The plugin's folder: read, and run from.
     pub(super) folder: PathBuf,
-    /// The call's own folder; `work` in it is the program's to write to.
-    pub(super) place: PathBuf,
+    /// The call's own folder: the program's to write to.
+    pub(super) work: PathBuf,
     pub(super) reads: Vec<PathBuf>,
     pub(super) ports: Vec<u16>,
     pub(super) milliseconds: u64,
@@ -51,35 +55,6 @@ pub(super) struct Order {
     pub(super) processes: u64,
     /// Who asked: when it is gone, so is the program.
     pub(super) parent: u32,
-}
-
-impl Order {
-    pub(super) fn report_file(&self) -> PathBuf {
-        self.place.join("report.json")
-    }
-
-    /// When this is there, the program is to be stopped.
-    pub(super) fn stop_file(&self) -> PathBuf {
-        self.place.join("stop")
-    }
-
-    /// Why the program could not be started, if it could not.
-    pub(super) fn not_started_file(&self) -> PathBuf {
-        self.work().join(".not-started")
-    }
-
-    pub(super) fn work(&self) -> PathBuf {
-        self.place.join("work")
-    }
-}
-
-/// What else the process that enters the sandbox has to know.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Entering {
-    /// How much the program gives way to its supervisor.
-    pub(super) nicer: i32,
-    /// How many threads this machine has.
-    pub(super) threads: u64,
 }
 
 /// How it went.
@@ -107,21 +82,41 @@ pub(super) enum Stopped {
     Orphaned,
 }
 
-/// Runs the order that the environment holds.
+/// Waits for an order on standard input, and carries it out; where none comes, there is nothing to do.
 #[must_use]
 pub fn main() -> ExitCode {
-    let order = std::env::var(ORDER).ok().and_then(|text| serde_json::from_str(&text).ok());
-    let Some(order) = order else { return ExitCode::from(64) };
-    if std::env::args_os().nth(1).is_some_and(|word| word == ENTER) {
-        return super::enter::main(&order);
+    // Nothing of it is anybody's to look at or to write to: its memory, what it has open, where its order comes from.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
+    let mut length = [0; 4];
+    let Ok(mut input) = std::io::stdin().as_fd().try_clone_to_owned().map(fs::File::from) else {
+        return ExitCode::from(70);
+    };
+    if input.read_exact(&mut length).is_err() {
+        return ExitCode::SUCCESS;
     }
+    let Some(order) = receive(input, u32::from_le_bytes(length)) else { return ExitCode::from(64) };
     let report = supervise(&order);
+    if report.stopped == Some(Stopped::Orphaned) {
+        // Nobody else is there to do it, and nobody to read a report.
+        for folder in [order.work.parent(), Some(&order.folder)].into_iter().flatten() {
+            let _ = fs::remove_dir_all(folder);
+        }
+        return ExitCode::SUCCESS;
+    }
     let text = serde_json::to_vec(&report).unwrap_or_default();
-    if fs::write(order.report_file(), text).is_err() {
+    if fs::write(report_file(&order.work), text).is_err() {
         ExitCode::from(70)
     } else {
         ExitCode::SUCCESS
     }
+}
+
+/// Reads an order and no more: what comes after it is the program's.
+fn receive(mut input: fs::File, length: u32) -> Option<Order> {
+    let mut text = vec![0; length.min(ORDER) as usize];
+    input.read_exact(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
 }
 
 fn supervise(order: &Order) -> Report {
@@ -138,68 +133,37 @@ fn supervise(order: &Order) -> Report {
     // Root is free of the limit of processes, and so has to see a storm in time; others may not be this bold.
     let bold = rustix::process::nice(-15).is_ok();
     let entering = Entering { nicer: if bold { 20 } else { 5 }, threads: watch.base };
-    let (tell, told) = channel();
-    std::thread::scope(|scope| {
-        scope.spawn(|| run(&entering, &tell));
-        let deadline = Instant::now() + Duration::from_millis(order.milliseconds);
-        loop {
-            match told.recv_timeout(TICK.min(deadline.saturating_duration_since(Instant::now()))) {
-                Ok(Told::Started) => watch.leave_group(),
-                Ok(Told::NotStarted(why)) => {
-                    report.start = Some(why).filter(|_| report.stopped.is_none());
-                    break;
-                }
-                Ok(Told::Ended(status)) => {
-                    (report.code, report.signal) = (status.code(), status.signal());
-                    break;
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => {
-                    if asked_to_end.load(Ordering::Relaxed) {
-                        report.stopped = Some(Stopped::Signal);
-                    }
-                    report.stopped = report.stopped.or_else(|| watch.too_far(deadline));
-                    if report.stopped.is_some() {
-                        watch.signal_group(Signal::KILL);
-                        watch.end_all();
-                    }
-                }
-            }
+    match start(order, entering) {
+        Ok(child) => {
+            watch.leave_group();
+            watch.until_it_ends(child, &asked_to_end, &mut report);
         }
-    });
+        Err(why) => report.start = Some(why),
+    }
+    if report.stopped.is_some() {
+        // Before anybody counts: a storm multiplies meanwhile.
+        watch.signal_group(Signal::KILL);
+    }
     let left = watch.end_all();
     report.left = if report.stopped.is_none() { left } else { 0 };
-    if report.code == Some(NOT_STARTED) {
-        report.start = fs::read_to_string(order.not_started_file()).ok();
-    }
-    if report.stopped == Some(Stopped::Orphaned) {
-        // Nobody else is there to do it.
-        let _ = fs::remove_dir_all(&order.place);
-        let _ = fs::remove_dir_all(&order.folder);
-    }
     report
 }
 
-enum Told {
-    Started,
-    NotStarted(String),
-    Ended(ExitStatus),
+/// Sleeps for a while, and where this system tells of it no longer than the program runs.
+#[cfg(target_os = "linux")]
+fn sleep(child: &Child, most: Duration) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let Ok(program) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
+        return std::thread::sleep(most);
+    };
+    let most = Timespec::try_from(most).ok();
+    let _ = poll(&mut [PollFd::new(&program, PollFlags::IN)], most.as_ref());
 }
 
-/// Starts the program, by way of a process that enters the sandbox first: nothing of the supervisor is in there.
-fn run(entering: &Entering, tell: &Sender<Told>) {
-    let say = |told| {
-        let _ = tell.send(told);
-    };
-    let started = std::env::current_exe().and_then(|own| {
-        let entering = serde_json::to_string(entering)?;
-        Command::new(own).arg(ENTER).arg(entering).spawn()
-    });
-    let ended = started.and_then(|mut child| {
-        say(Told::Started);
-        child.wait()
-    });
-    say(ended.map_or_else(|error| Told::NotStarted(error.to_string()), Told::Ended));
+#[cfg(not(target_os = "linux"))]
+fn sleep(_: &Child, most: Duration) {
+    std::thread::sleep(most);
 }
 
 /// What the supervisor watches.
@@ -228,13 +192,31 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// Waits until the program ends, or has to be ended.
+    fn until_it_ends(&mut self, mut child: Child, asked_to_end: &AtomicBool, report: &mut Report) {
+        let deadline = Instant::now() + Duration::from_millis(self.order.milliseconds);
+        while report.stopped.is_none() {
+            sleep(&child, TICK.min(deadline.saturating_duration_since(Instant::now())));
+            match child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => {
+                    (report.code, report.signal) = (status.code(), status.signal());
+                    return;
+                }
+                Err(_) => return,
+            }
+            let signalled = asked_to_end.load(Ordering::Relaxed).then_some(Stopped::Signal);
+            report.stopped = signalled.or_else(|| self.too_far(deadline));
+        }
+    }
+
     /// Returns why the program is to be ended, if it is.
     fn too_far(&mut self, deadline: Instant) -> Option<Stopped> {
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
         if parent.map(i32::unsigned_abs) != Some(self.order.parent) {
             return Some(Stopped::Orphaned);
         }
-        if self.order.stop_file().exists() {
+        if stop_file(&self.order.work).exists() {
             return Some(Stopped::Asked);
         }
         self.ticks += 1;
@@ -293,8 +275,7 @@ fn threads() -> u64 {
 
 /// Takes notice of children that have ended; returns whether there are none any more.
 ///
-/// The program itself is waited for by its own thread; when it was stopped, its exit code says nothing, and may be lost
-/// here.
+/// When the program was stopped, its exit code says nothing, and is lost here.
 fn reap() -> bool {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {

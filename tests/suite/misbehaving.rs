@@ -104,7 +104,7 @@ fn here_again(line: &str, cluster: &Cluster, home: &Path) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     for word in &mut words {
         let temporary =
-            ["kaws-plugin-", "kaws-call-"].iter().find_map(|p| Some((p, word.find(p)?)));
+            ["kaws-plugin-", "kaws-calls-"].iter().find_map(|p| Some((p, word.find(p)?)));
         if let Some((mark, at)) = temporary {
             let start = word[..at].rfind("/tmp").unwrap_or(at);
             let end = at + mark.len() + 6;
