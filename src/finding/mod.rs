@@ -8,7 +8,7 @@ mod text;
 
 pub use text::{findings_text, plain};
 
-pub use codes::{CODES, Code, SCHEMA_AREAS, SCHEMA_KINDS, explanation};
+pub use codes::{Code, SCHEMA_AREAS, SCHEMA_KINDS, codes, explanation};
 
 use crate::name::Name;
 use crate::origin::Origin;
@@ -28,7 +28,7 @@ pub enum Severity {
 pub struct Finding {
     /// Whether the run stops.
     pub severity: Severity,
-    /// `area/name`; its meaning is in [`CODES`] (`kaws explain CODE`), or a plugin's own.
+    /// `area/name`; its meaning is in [`codes`] (`kaws explain CODE`), or a plugin's own.
     pub code: String,
     /// One sentence without a full stop. Further lines stand below it, unwrapped.
     pub message: String,

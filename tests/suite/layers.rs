@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use kaws::finding::codes;
+
 /// The layers of `src/`, lowest first. A module may import those before it, and itself.
 const LAYERS: &[&[&str]] = &[
     &["name", "origin", "finding", "value", "schema"],
@@ -148,17 +150,17 @@ fn codes_and_their_table_agree() {
     sources(Path::new("src"), &mut all);
     let text: String = all
         .iter()
-        .filter(|p| !p.ends_with("codes.rs"))
+        .filter(|p| !p.starts_with("src/finding/codes"))
         .map(|p| std::fs::read_to_string(p).unwrap())
         .collect();
-    for code in kaws::finding::CODES {
+    for code in codes() {
         assert!(text.contains(&format!("\"{}\"", code.code)), "nobody gives {}", code.code);
         assert!(code.meaning.ends_with('.'), "{}", code.code);
     }
-    let mut sorted: Vec<&str> = kaws::finding::CODES.iter().map(|c| c.code).collect();
+    let mut sorted: Vec<&str> = codes().map(|c| c.code).collect();
     sorted.sort_unstable();
     sorted.dedup();
-    assert_eq!(sorted.len(), kaws::finding::CODES.len(), "a code has two rows");
+    assert_eq!(sorted.len(), codes().count(), "a code has two rows");
     let said =
         text.split("Finding::fatal(\"").skip(1).chain(text.split("Finding::warning(\"").skip(1));
     for piece in said {
