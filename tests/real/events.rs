@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use kaws::model::HOST_EVENTS;
+
 use crate::support::Cluster;
 
 /// Runs the command with a home and a PATH, as hooks need one.
@@ -36,21 +38,10 @@ fn heard(said: &str) -> Vec<&str> {
     said.lines().filter_map(|line| line.strip_prefix("  heard ")).collect()
 }
 
-const EVENTS: [&str; 8] = [
-    "before-deploy",
-    "before-create",
-    "before-update",
-    "after-create",
-    "after-update",
-    "after-deploy",
-    "before-delete",
-    "after-delete",
-];
-
 #[test]
 fn events_happen_in_their_order() {
     let cluster = Cluster::small("plugins: {a: {}, b: {}}\n");
-    let hooks: String = EVENTS
+    let hooks: String = HOST_EVENTS
         .iter()
         .map(|event| format!("    {event}: {{x: {{command: 'echo heard $KAWS_EVENT of $KAWS_PLUGIN in $KAWS_CLUSTER'}}}}\n"))
         .collect();

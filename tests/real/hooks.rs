@@ -3,13 +3,14 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kaws::load::Options;
 use kaws::run::render;
 
-use crate::world::{ip, until};
+use crate::systemd::System;
+use crate::world::ip;
 use crate::{program, root, shown};
 
 /// In place of AWS: what is reported and signalled comes to stand in one file, with what hooks write.
@@ -24,11 +25,9 @@ const LONG: &str = "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedB
 
 /// A machine with the worker's bundle of a cluster with hooks.
 struct Machine {
-    _folder: tempfile::TempDir,
+    system: System,
     place: PathBuf,
-    network: String,
-    shell: Child,
-    first: String,
+    _folder: tempfile::TempDir,
 }
 
 impl Machine {
@@ -39,24 +38,8 @@ impl Machine {
         lay_out(&place, cluster.path(), hooks);
         let network = format!("kaws-hooks-{}-{name}", std::process::id());
         ip(&["netns", "add", &network]);
-        let shell = Command::new(root().join("tests/real/machine.sh"))
-            .arg(&place)
-            .arg(&network)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        let id = shell.id().to_string();
-        let first = until(20, "the machine has a first process", || {
-            let found = Command::new("pgrep").args(["-P", &id]).output().unwrap();
-            let text = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-            let name = std::fs::read_to_string(format!("/proc/{text}/comm")).unwrap_or_default();
-            (name.trim() == "systemd").then_some(text)
-        });
-        let machine = Self { _folder: folder, place, network, shell, first };
-        until(30, "systemd is up", || {
-            let said = machine.run(&["systemctl", "is-system-running"]);
-            ["running", "degraded"].contains(&said.trim()).then_some(())
-        });
+        let system = System::start(&place, &network);
+        let machine = Self { system, place, _folder: folder };
         machine.run(&[
             "/bin/sh",
             "-c",
@@ -66,13 +49,7 @@ impl Machine {
     }
 
     fn run(&self, words: &[&str]) -> String {
-        let mut command = Command::new("nsenter");
-        command
-            .args(["-t", &self.first, "-m", "-p", "-n", "-C", "-i", "-u", "-r", "-w", "env", "-i"])
-            .arg("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-            .args(words)
-            .stdin(Stdio::null());
-        shown(&command.output().unwrap())
+        shown(&self.system.command(words).output().unwrap())
     }
 
     /// Waits until the machine signals; returns all that was said until then.
@@ -90,20 +67,6 @@ impl Machine {
                 self.run(&["journalctl", "--no-pager", "--output", "cat"])
             );
             std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        let _ = Command::new("kill").args(["-9", &self.first]).status();
-        let _ = self.shell.wait();
-        let _ = Command::new("ip").args(["netns", "delete", &self.network]).status();
-        if let Ok(group) = std::fs::read_to_string(self.place.join("group")) {
-            let _ = Command::new("find")
-                .args([group.trim(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"])
-                .stderr(Stdio::null())
-                .status();
         }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::systemd::System;
 use crate::world::{World, fine, ip, until};
 use crate::{root, shown};
 
@@ -36,12 +37,25 @@ impl Seat {
 pub struct Machine {
     pub seat: Seat,
     pub folder: PathBuf,
-    network: String,
-    shell: Child,
+    system: System,
+    /// After the system: it is ended first.
+    around: Surroundings,
+}
+
+/// What a machine has outside: its metadata, and the devices of its volumes.
+struct Surroundings {
     metadata: Child,
-    /// The process that is its first, as it is numbered here.
-    pub first: String,
     loops: Vec<String>,
+}
+
+impl Drop for Surroundings {
+    fn drop(&mut self) {
+        let _ = self.metadata.kill();
+        let _ = self.metadata.wait();
+        for device in &self.loops {
+            let _ = Command::new("losetup").args(["-d", device]).status();
+        }
+    }
 }
 
 impl Machine {
@@ -64,25 +78,9 @@ impl Machine {
                 .output();
             asked.unwrap().status.success().then_some(())
         });
-        let shell = Command::new(root().join("tests/real/machine.sh"))
-            .arg(&folder)
-            .arg(&network)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        let id = shell.id().to_string();
-        let first = until(20, "the machine has a first process", || {
-            let found = Command::new("pgrep").args(["-P", &id]).output().unwrap();
-            let text = String::from_utf8_lossy(&found.stdout).trim().to_owned();
-            let name = std::fs::read_to_string(format!("/proc/{text}/comm")).unwrap_or_default();
-            (name.trim() == "systemd").then_some(text)
-        });
-        let machine = Self { seat, folder, network, shell, metadata, first, loops: Vec::new() };
-        until(30, "systemd is up", || {
-            let output = machine.run(&["systemctl", "is-system-running"]);
-            let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            ["running", "degraded"].contains(&said.as_str()).then_some(())
-        });
+        let system = System::start(&folder, &network);
+        let around = Surroundings { metadata, loops: Vec::new() };
+        let machine = Self { seat, folder, system, around };
         machine.first_boot();
         machine
     }
@@ -100,17 +98,7 @@ impl Machine {
 
     /// A command inside the machine, ready to run.
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new("nsenter");
-        command
-            .args(["-t", &self.first, "-m", "-p", "-n", "-C", "-i", "-u", "-r", "-w"])
-            .args([
-                "env",
-                "-i",
-                "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            ])
-            .args(words)
-            .stdin(Stdio::null());
-        command
+        self.system.command(words)
     }
 
     pub fn run(&self, words: &[&str]) -> Output {
@@ -186,7 +174,7 @@ impl Machine {
         let device = fine(Command::new("losetup").args(["-f", "--show"]).arg(volume));
         let device = device.trim().to_owned();
         let minor = device.trim_start_matches("/dev/loop").to_owned();
-        self.loops.push(device);
+        self.around.loops.push(device);
         let id = call["parameters"]["VolumeId"].as_str().unwrap().replace('-', "");
         let link = format!("/dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_{id}");
         self.fine(&["mknod", "/dev/xvdf", "b", "7", &minor]);
@@ -196,30 +184,6 @@ impl Machine {
     /// Takes the machine away; its folder stays.
     pub fn stop(self) {
         drop(self);
-    }
-
-    fn end(&mut self) {
-        let _ = Command::new("kill").args(["-9", &self.first]).status();
-        let _ = self.shell.wait();
-        let _ = self.metadata.kill();
-        let _ = self.metadata.wait();
-        for device in self.loops.drain(..) {
-            let _ = Command::new("losetup").args(["-d", &device]).status();
-        }
-        let _ = Command::new("ip").args(["netns", "delete", &self.network]).status();
-        if let Ok(group) = std::fs::read_to_string(self.folder.join("group")) {
-            // Its inner groups are gone with it, but for their empty folders.
-            let _ = Command::new("find")
-                .args([group.trim(), "-depth", "-type", "d", "-exec", "rmdir", "{}", "+"])
-                .stderr(Stdio::null())
-                .status();
-        }
-    }
-}
-
-impl Drop for Machine {
-    fn drop(&mut self) {
-        self.end();
     }
 }
 

@@ -34,6 +34,7 @@ mod states;
 #[expect(dead_code, reason = "the suite uses more of it")]
 #[path = "../suite/support.rs"]
 mod support;
+mod systemd;
 mod world;
 
 const KAWS: &str = env!("CARGO_BIN_EXE_kaws");
