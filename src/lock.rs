@@ -209,11 +209,25 @@ impl Lock {
 
     /// Returns the text of a hook's script; one that was taken from elsewhere, or has another hash than the hook asks
     /// for, does not count.
-    #[must_use]
-    pub fn script(&self, name: &str, from: &str, sha256: Option<&str>) -> Option<&str> {
-        let script = self.file.scripts.get(name).filter(|script| script.from == from)?;
-        let found = || crate::value::sha256(script.content.as_bytes());
-        sha256.is_none_or(|sha256| sha256 == found()).then_some(script.content.as_str())
+    ///
+    /// # Errors
+    /// Nobody has fetched it; the finding's place is the caller's to say.
+    pub fn script(
+        &self,
+        name: &str,
+        from: &str,
+        sha256: Option<&str>,
+    ) -> Result<&str, Box<Finding>> {
+        let script = self.file.scripts.get(name).filter(|script| script.from == from);
+        let fits = |content: &String| {
+            sha256.is_none_or(|sha256| sha256 == crate::value::sha256(content.as_bytes()))
+        };
+        let content = script.map(|script| &script.content).filter(|content| fits(content));
+        content.map(String::as_str).ok_or_else(|| {
+            let text = format!("nobody has fetched the script {from} yet");
+            let help = "kaws lock fetches it, and keeps it in kaws.lock, where it is reviewed";
+            Box::new(Finding::fatal("lock/unanswered", text).help(help))
+        })
     }
 
     /// Returns what of `asked` the user has granted a plugin.

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::config::{Group, Role};
@@ -23,119 +24,124 @@ pub(super) struct Hooks;
 impl Plugin for Hooks {
     fn render(&self, cx: &Context<'_>, model: &Model, _: &Artifacts) -> Outcome<Rendering> {
         let (mut out, mut findings) = (Rendering::default(), Findings::new());
-        for event in NODE_EVENTS {
-            for (name, entity) in model.entities(&["hooks", event]) {
-                let Ok(form) = serde_json::from_value::<NodeHook>(entity.body.to_value()) else {
-                    continue;
-                };
-                let hook = Hook { event, name, form: &form, entity };
-                let Some(text) = hook.text(cx, &mut findings) else { continue };
-                for group in hook.groups(cx, &mut findings) {
-                    hook.put(group, &text, &mut out.contribution, &mut findings);
+        for hook in Hook::<NodeHook>::all(model, &NODE_EVENTS) {
+            match hook.text(cx) {
+                Ok(text) => {
+                    for group in hook.groups(cx, &mut findings) {
+                        hook.put(group, &text, &mut out.contribution, &mut findings);
+                    }
                 }
+                Err(finding) => findings.push(*finding),
             }
         }
-        for event in HOST_EVENTS {
-            for (name, entity) in model.entities(&["hooks", event]) {
-                findings.extend(check(cx, event, name, entity));
-            }
-        }
+        let of_events = Hook::<HostHook>::all(model, &HOST_EVENTS);
+        findings.extend(of_events.filter_map(|hook| hook.check(cx).err()).map(|finding| *finding));
         Outcome { value: out, findings }
     }
 }
 
-/// What is wrong with a hook where kaws runs: said when it is rendered, and not first when it is to be run.
-fn check(cx: &Context<'_>, event: &str, name: &str, entity: &Entity) -> Option<Finding> {
-    let form: HostHook = serde_json::from_value(entity.body.to_value()).ok()?;
-    let path = Path::of(["hooks", event, name]).to_string();
-    let wrong = |text: String| {
-        Finding::fatal("hooks/form", text).at(entity.body.key_origin()).about(path.clone())
-    };
-    let own = name.split_once('/').map_or("", |(_, own)| own);
-    if Name::new(own).is_none() {
-        let text = format!("`{}` is no name for a hook", own.escape_debug());
-        return Some(wrong(text).help("lower-case letters, digits and `-`"));
-    }
-    let script = form.content.is_some() || form.script.is_some();
-    let given = [form.command.is_some(), form.exec.is_some(), script];
-    if given.iter().filter(|given| **given).count() != 1 {
-        let text = format!("the hook {name} runs nothing, or several things");
-        return Some(wrong(text).help("write one of command, script, exec"));
-    }
-    let exec = form.exec?;
-    let Ok(exec) = serde_json::from_value::<Exec>(exec) else {
-        let text = format!("the hook {name} names no program");
-        return Some(wrong(text).help("a file, as ./bin/x; or a list, as [python3, ./main.py]"));
-    };
-    let plugin = name.split('/').next()?;
-    let package = &cx.plugins.iter().find(|p| p.name.as_str() == plugin)?.package;
-    let missing = exec.files().into_iter().find(|file| !package.files.contains_key(file));
-    missing.map(|file| wrong(format!("{} has no file {file}", package.name)))
-}
-
-/// One hook of machines.
-struct Hook<'a> {
+/// One hook, of machines or of events.
+struct Hook<'a, F> {
     event: &'a str,
     /// PLUGIN/NAME.
     name: &'a str,
-    form: &'a NodeHook,
+    form: F,
     entity: &'a Entity,
 }
 
-impl Hook<'_> {
+impl<'a, F: DeserializeOwned> Hook<'a, F> {
+    /// Returns the hooks of some events.
+    fn all<'m: 'a>(
+        model: &'m Model,
+        events: &'a [&'a str],
+    ) -> impl Iterator<Item = Self> + use<'a, 'm, F> {
+        let of_event = |event: &&'a str| {
+            let event = *event;
+            model.entities(&["hooks", event]).filter_map(move |(name, entity)| {
+                let form = serde_json::from_value(entity.body.to_value()).ok()?;
+                Some(Self { event, name, form, entity })
+            })
+        };
+        events.iter().flat_map(of_event)
+    }
+}
+
+impl<F> Hook<'_, F> {
     fn wrong(&self, text: impl Into<String>) -> Finding {
         let path = Path::of(["hooks", self.event, self.name]);
         Finding::fatal("hooks/form", text).at(self.entity.body.key_origin()).about(path.to_string())
     }
 
-    /// Returns the script that the unit runs.
-    fn text(&self, cx: &Context<'_>, findings: &mut Findings) -> Option<String> {
-        let form = self.form;
+    /// Checks its name, and that of what it could run, by the words in cluster.yaml, one is given.
+    fn is_plain(&self, given: &[(&str, bool)]) -> Result<(), Box<Finding>> {
         let own = self.name.split_once('/').map_or("", |(_, own)| own);
         if Name::new(own).is_none() {
-            let text = format!("`{own}` is no name for a hook: its unit is called so");
-            findings.push(self.wrong(text).help("lower-case letters, digits and `-`"));
-            return None;
+            let text = format!("`{}` is no name for a hook", own.escape_debug());
+            return Err(Box::new(self.wrong(text).help("lower-case letters, digits and `-`")));
         }
-        let given = [
-            form.command.is_some(),
-            form.script.is_some(),
-            form.content.is_some(),
-            form.container.is_some(),
-        ];
-        if given.iter().filter(|given| **given).count() != 1 {
+        if given.iter().filter(|(_, given)| *given).count() != 1 {
             let text = format!("the hook {} runs nothing, or several things", self.name);
-            findings.push(
-                self.wrong(text).help("write one of command, script, file, template, container"),
-            );
-            return None;
+            let words: Vec<&str> = given.iter().map(|(word, _)| *word).collect();
+            let help = format!("write one of {}", words.join(", "));
+            return Err(Box::new(self.wrong(text).help(help)));
         }
+        Ok(())
+    }
+}
+
+impl Hook<'_, HostHook> {
+    /// What is wrong with a hook where kaws runs: said when it is rendered, and not first when it is to be run.
+    fn check(&self, cx: &Context<'_>) -> Result<(), Box<Finding>> {
+        let form = &self.form;
+        let script = form.content.is_some() || form.script.is_some();
+        let exec = form.exec.as_ref();
+        self.is_plain(&[
+            ("command", form.command.is_some()),
+            ("script", script),
+            ("exec", exec.is_some()),
+        ])?;
+        let Some(exec) = exec else { return Ok(()) };
+        let exec = serde_json::from_value::<Exec>(exec.clone()).map_err(|_| {
+            let text = format!("the hook {} names no program", self.name);
+            self.wrong(text).help("a file, as ./bin/x; or a list, as [python3, ./main.py]")
+        })?;
+        let plugin = self.name.split('/').next().unwrap_or_default();
+        let plugin = cx.plugins.iter().find(|instance| instance.name.as_str() == plugin);
+        let Some(package) = plugin.map(|instance| &instance.package) else { return Ok(()) };
+        let missing = exec.files().into_iter().find(|file| !package.files.contains_key(file));
+        missing.map_or(Ok(()), |file| {
+            Err(Box::new(self.wrong(format!("{} has no file {file}", package.name))))
+        })
+    }
+}
+
+impl Hook<'_, NodeHook> {
+    /// Returns the script that the unit runs.
+    fn text(&self, cx: &Context<'_>) -> Result<String, Box<Finding>> {
+        let form = &self.form;
+        self.is_plain(&[
+            ("command", form.command.is_some()),
+            ("script", form.script.is_some()),
+            ("file or template", form.content.is_some()),
+            ("container", form.container.is_some()),
+        ])?;
         if let Some(command) = &form.command {
-            return Some(format!("#!/bin/sh\n{}\n", command.trim_end()));
+            return Ok(format!("#!/bin/sh\n{}\n", command.trim_end()));
         }
         if let Some(container) = &form.container {
-            return Some(container_script(&self.container(), &container.image, &container.command));
+            return Ok(container_script(&self.container(), &container.image, &container.command));
         }
         let text = match (&form.content, &form.script) {
-            (Some(content), _) => content.clone(),
+            (Some(content), _) => content.as_str(),
             (None, script) => {
                 let from = script.as_deref().unwrap_or_default();
                 let name = format!("{}/{}", self.event, self.name);
-                match cx.lock.script(&name, from, form.sha256.as_deref()) {
-                    Some(text) => text.to_owned(),
-                    None => {
-                        let text = format!("nobody has fetched the script {from} yet");
-                        let finding = Finding::fatal("lock/unanswered", text);
-                        let at = self.entity.body.get("script").unwrap_or(&self.entity.body);
-                        findings.push(finding.at(&at.origin).help(
-                            "kaws lock fetches it, and keeps it in kaws.lock, where it is reviewed",
-                        ));
-                        return None;
-                    }
-                }
+                let at = self.entity.body.get("script").unwrap_or(&self.entity.body);
+                let found = cx.lock.script(&name, from, form.sha256.as_deref());
+                found.map_err(|none| Box::new(none.at(&at.origin)))?
             }
         };
-        Some(if text.starts_with("#!") { text } else { format!("#!/bin/sh\n{text}") })
+        Ok(if text.starts_with("#!") { text.to_owned() } else { format!("#!/bin/sh\n{text}") })
     }
 
     /// Returns the groups it is for: those it names, or those its plugin is on.

@@ -1,16 +1,13 @@
 //! Fetches what a source names: folders, archives, commits. Not here: whether it may be installed (`mod`).
 
-#![expect(clippy::disallowed_methods, reason = "archives of this machine are read here")]
-
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::Path;
 
 use super::archive::{self, Tree};
 use super::release::Release;
-use super::{ANY, From, Source, git};
+use super::{ANY, Fetcher, Source, git};
 use crate::finding::{Finding, Findings};
-use crate::load::{Found, package};
+use crate::load::{Found, package, read_bytes};
 use crate::plugin::Home;
 use crate::port::Request;
 
@@ -46,7 +43,7 @@ fn failed(source: &str, why: impl std::fmt::Display) -> Findings {
 ///
 /// # Errors
 /// What there is to say of it.
-pub(super) async fn fetch(source: &Source, from: &From<'_>) -> Result<Fetched, Findings> {
+pub(super) async fn fetch(source: &Source, from: &Fetcher<'_>) -> Result<Fetched, Findings> {
     let name = source.to_string();
     match source {
         Source::Path(path) => path_of(&name, &from.folder.join(path)),
@@ -78,12 +75,12 @@ const SCRIPT: usize = 256 * 1024;
 ///
 /// # Errors
 /// What there is to say of it.
-pub(super) async fn script(source: &Source, from: &From<'_>) -> Result<String, Findings> {
+pub(super) async fn script(source: &Source, from: &Fetcher<'_>) -> Result<String, Findings> {
     let name = source.to_string();
     let bytes = match source {
         Source::Path(path) => {
-            let read = plain_file(&from.folder.join(path), SCRIPT as u64);
-            read.map_err(|error| failed(&name, error))?
+            let read = read_bytes(&from.folder.join(path), SCRIPT as u64);
+            read.map_err(|error| failed(&name, error.source))?
         }
         Source::Git { url, revision, folder: Some(path) } => {
             let commit = git::Commit::fetch(url, revision.as_deref());
@@ -108,29 +105,14 @@ fn one(download: Download) -> Result<Fetched, Findings> {
 /// The largest archive of this machine, in bytes.
 const ARCHIVE: u64 = 256 * 1024 * 1024;
 
-/// Reads a file that is one: no device, no pipe, and nothing without an end.
-fn plain_file(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(std::io::Error::other("it is no plain file"));
-    }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > most {
-        return Err(std::io::Error::other(format!("it has over {most} bytes")));
-    }
-    Ok(bytes)
-}
-
 fn path_of(name: &str, path: &Path) -> Result<Fetched, Findings> {
     if path.is_dir() {
         return folder(name, path).map(Fetched::Tree);
     }
-    let read = |path: &Path| plain_file(path, ARCHIVE);
-    let bytes = read(path).map_err(|error| failed(name, error))?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".minisig");
-    let signature = read(Path::new(&beside)).ok();
+    let bytes = read_bytes(path, ARCHIVE).map_err(|error| failed(name, error.source))?;
+    let mut signature = path.as_os_str().to_owned();
+    signature.push(".minisig");
+    let signature = read_bytes(Path::new(&signature), ARCHIVE).ok();
     one(Download { url: name.to_owned(), bytes, signature })
 }
 
@@ -148,15 +130,25 @@ fn folder(name: &str, path: &Path) -> Result<Tree, Findings> {
 }
 
 /// Downloads an address, and the signature beside it.
-pub(super) async fn download(url: &str, from: &From<'_>) -> Result<Download, Findings> {
+pub(super) async fn download(url: &str, from: &Fetcher<'_>) -> Result<Download, Findings> {
     let Some(bytes) = get(url, from).await? else {
         return Err(failed(url, "there is nothing"));
     };
-    let signature = get(&format!("{url}.minisig"), from).await?;
+    let signature = beside(&format!("{url}.minisig"), from).await?;
     Ok(Download { url: url.to_owned(), bytes, signature })
 }
 
-async fn get(url: &str, from: &From<'_>) -> Result<Option<Vec<u8>>, Findings> {
+/// Returns what is at an address; nothing where nothing is.
+async fn get(url: &str, from: &Fetcher<'_>) -> Result<Option<Vec<u8>>, Findings> {
+    found(url, from, &[404, 410]).await
+}
+
+/// Returns the signature beside an archive: stores that list nothing forbid what they do not have.
+async fn beside(url: &str, from: &Fetcher<'_>) -> Result<Option<Vec<u8>>, Findings> {
+    found(url, from, &[403, 404, 410]).await
+}
+
+async fn found(url: &str, from: &Fetcher<'_>, absent: &[u16]) -> Result<Option<Vec<u8>>, Findings> {
     if let Ok(Source::S3 { bucket, key }) = Source::parse(url) {
         let Some(cloud) = from.cloud else { return Err(failed(url, "no cloud was named")) };
         let object = cloud.get(&bucket, &key).await.map_err(|error| failed(url, error))?;
@@ -165,7 +157,7 @@ async fn get(url: &str, from: &From<'_>) -> Result<Option<Vec<u8>>, Findings> {
     let answer = from.web.send(&Request::get(url)).await.map_err(|error| failed(url, error))?;
     match answer.status {
         200 => Ok(Some(answer.body)),
-        404 | 403 | 410 => Ok(None),
+        status if absent.contains(&status) => Ok(None),
         status => Err(failed(url, format!("it answers {status}"))),
     }
 }
@@ -174,7 +166,7 @@ async fn released(
     name: &str,
     repository: &str,
     version: Option<&str>,
-    from: &From<'_>,
+    from: &Fetcher<'_>,
 ) -> Result<Fetched, Findings> {
     let base = format!("{}/repos/{repository}/releases", from.api.trim_end_matches('/'));
     let places = match version {
@@ -203,7 +195,7 @@ async fn released(
             return Err(failed(url, "there is nothing"));
         };
         let signature = match release.asset(&format!("{}.minisig", asset.name)) {
-            Some(beside) => get(&beside.browser_download_url, from).await?,
+            Some(asset) => beside(&asset.browser_download_url, from).await?,
             None => None,
         };
         let url = asset.browser_download_url.clone();

@@ -40,7 +40,7 @@ const PROGRAM: &str = "program";
 
 /// What plugins are fetched with.
 #[derive(Clone, Copy, Debug)]
-pub struct From<'a> {
+pub struct Fetcher<'a> {
     /// The folder that paths start in.
     pub folder: &'a Path,
     /// The web.
@@ -74,7 +74,7 @@ pub struct Candidate {
 /// All that speaks against it.
 pub async fn candidate(
     source: &Source,
-    from: &From<'_>,
+    from: &Fetcher<'_>,
     expected: Option<&str>,
     before: impl Fn(&str) -> Option<LockedPlugin>,
 ) -> Result<Candidate, Findings> {
@@ -143,7 +143,7 @@ pub async fn restore(
     name: &str,
     locked: &LockedPlugin,
     installed: &Installed,
-    from: &From<'_>,
+    from: &Fetcher<'_>,
 ) -> Result<Tree, Findings> {
     let changed = |why: String| -> Findings {
         let text = format!("{name} {} is not what it was when it was locked", locked.version);
@@ -192,7 +192,11 @@ pub async fn restore(
 ///
 /// # Errors
 /// What is no source, cannot be fetched, or has another hash.
-pub async fn script(text: &str, sha256: Option<&str>, from: &From<'_>) -> Result<String, Findings> {
+pub async fn script(
+    text: &str,
+    sha256: Option<&str>,
+    from: &Fetcher<'_>,
+) -> Result<String, Findings> {
     let script = fetch::script(&parsed(text)?, from).await?;
     let found = crate::value::sha256(script.as_bytes());
     match sha256.filter(|asked| *asked != found) {
@@ -230,7 +234,7 @@ fn tree(download: &Download, manifest: Option<&[u8]>) -> Result<Tree, Findings> 
 fn told(
     what: &str,
     downloads: &BTreeMap<String, Download>,
-    from: &From<'_>,
+    from: &Fetcher<'_>,
     signer: Option<&str>,
 ) -> Result<Option<Vec<u8>>, Findings> {
     let own = downloads.get(&platform()).or_else(|| downloads.get(ANY));

@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "the one place that reads")]
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use crate::finding::{Finding, Findings};
@@ -27,7 +28,7 @@ impl Error {
 
 /// Returns the folder a file lies in; the current one for a bare name.
 #[must_use]
-pub(super) fn folder_of(file: &Path) -> PathBuf {
+pub(crate) fn folder_of(file: &Path) -> PathBuf {
     match file.parent() {
         Some(folder) if folder != Path::new("") => folder.to_owned(),
         _ => PathBuf::from("."),
@@ -45,17 +46,21 @@ pub(super) fn shown(path: &Path) -> String {
 ///
 /// # Errors
 /// I/O errors; too large a file is one, too.
-pub(super) fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_bytes(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
     let metadata = std::fs::metadata(path).map_err(|e| Error::new(path, e))?;
     if !metadata.is_file() {
         let source = std::io::Error::other("it is not a file");
         return Err(Error::new(path, source));
     }
-    if metadata.len() > most {
-        let text = format!("it has {} bytes, and kaws reads at most {most}", metadata.len());
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|e| Error::new(path, e))?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(|e| Error::new(path, e))?;
+    let found = metadata.len().max(bytes.len() as u64);
+    if found > most {
+        let text = format!("it has {found} bytes, and kaws reads at most {most}");
         return Err(Error::new(path, std::io::Error::new(std::io::ErrorKind::FileTooLarge, text)));
     }
-    std::fs::read(path).map_err(|e| Error::new(path, e))
+    Ok(bytes)
 }
 
 /// Returns a file's text.

@@ -11,6 +11,7 @@ mod instances;
 pub use discover::{Catalogue, Found, installed, package};
 pub use embedded::{EXAMPLE, example_cluster, example_names, known_pins, partials};
 pub use files::{Error, read_text};
+pub(crate) use files::{folder_of, read_bytes};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

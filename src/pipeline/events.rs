@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{Setup, stage};
-use crate::finding::{Finding, Findings, Outcome};
+use crate::finding::{Findings, Outcome};
 use crate::model::{HostHook, Model};
 use crate::origin::Origin;
 use crate::plugin::contract::Occasion;
@@ -15,7 +15,7 @@ use crate::plugin::{Instance, View, ask};
 
 /// A hook of an event.
 #[derive(Clone, Debug)]
-pub struct Happening<'a> {
+pub struct EventHook<'a> {
     /// PLUGIN/NAME.
     pub name: &'a str,
     /// The event.
@@ -31,11 +31,11 @@ pub struct Happening<'a> {
 }
 
 /// Returns the hooks of an event, by plugin; those of a deletion the other way round, as what came last goes first.
-pub fn happenings<'a>(
+pub fn event_hooks<'a>(
     setup: &'a Setup,
     model: &'a Model,
     event: &'a str,
-) -> Outcome<Vec<Happening<'a>>> {
+) -> Outcome<Vec<EventHook<'a>>> {
     let (mut all, mut findings) = (Vec::new(), Findings::new());
     for (name, entity) in model.entities(&["hooks", event]) {
         let plugin = name.split('/').next().unwrap_or_default();
@@ -48,17 +48,11 @@ pub fn happenings<'a>(
             (None, Some(from)) => {
                 let named = format!("{event}/{name}");
                 let found = setup.lock.script(&named, from, form.sha256.as_deref());
-                if found.is_none() {
-                    let text = format!("nobody has fetched the script {from} yet");
-                    let help =
-                        "kaws lock fetches it, and keeps it in kaws.lock, where it is reviewed";
-                    findings.push(Finding::fatal("lock/unanswered", text).at(&origin).help(help));
-                }
-                found.map(str::to_owned)
+                found.map(str::to_owned).map_err(|none| findings.push(none.at(&origin))).ok()
             }
             _ => None,
         };
-        all.push(Happening { name, event, me, form, script, origin });
+        all.push(EventHook { name, event, me, form, script, origin });
     }
     if event.ends_with("-delete") {
         all.reverse();
@@ -68,7 +62,7 @@ pub fn happenings<'a>(
 
 /// Returns what a program is told at an event, or in a stage after render.
 #[must_use]
-pub fn told(
+pub fn late_request(
     setup: &Setup,
     me: &Instance,
     occasion: Occasion<'_>,

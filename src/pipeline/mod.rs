@@ -10,7 +10,7 @@ mod pins;
 mod stage;
 
 pub use addons::{Addon, ChartPin, PHASES, addons, manifest_file};
-pub use events::{Happening, happenings, told};
+pub use events::{EventHook, event_hooks, late_request};
 pub use manifest::manifest;
 pub(crate) use pins::lock_name;
 pub use pins::{PinNeed, ScriptNeed, collect as collect_pins, scripts};

@@ -30,7 +30,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Runtime::run`].
-    pub fn happen(
+    pub fn run_after_render(
         &self,
         package: &Package,
         runs: &Runs<'_>,

@@ -41,7 +41,7 @@ fn nested(bytes: &[u8], value: &str) -> bool {
     })
 }
 
-/// Every character as `\uXXXX`, which JSON allows.
+/// Every character by its number, which JSON allows.
 fn unicode(value: &str) -> String {
     value.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect()
 }

@@ -465,7 +465,7 @@ fn a_hostile_lock_installs_nothing() {
         ("an absolute name", entry("/tmp/motd", "./motd.tar.gz", &zeros), "/tmp/motd"),
         ("another plugin's name", entry("other", "./motd.tar.gz", &zeros), "its name is motd now"),
         ("other files", entry("motd", "./motd.tar.gz", &zeros), "its files hash to"),
-        ("a device", entry("motd", "/dev/zero", &zeros), "no plain file"),
+        ("a device", entry("motd", "/dev/zero", &zeros), "not a file"),
     ] {
         let world = World::new("");
         world.cluster.file("motd.tar.gz", &archive).file("kaws.lock", lock);

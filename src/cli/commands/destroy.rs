@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::{Exit, asked, only_file};
 use crate::cli::deploying::{
-    Learned, Live, Purpose, Session, events_told, fail, operator, owe, paid, pay, runtime,
-    said_failures,
+    Learned, Live, Purpose, Session, add_pending, clear_pending, events_told, fail, operator,
+    run_pending, runtime, said_failures,
 };
 use crate::cli::report::say;
 use crate::cli::{Common, DestroyArguments, Output};
@@ -36,7 +36,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
         return Ok(());
     }
     if plan.is_empty() {
-        return pay(common, &session).await;
+        return run_pending(common, &session).await;
     }
     if !plan.refused.is_empty() {
         return Err(fail(&Error::DataAtRisk(plan.refused.clone())));
@@ -47,7 +47,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     // What is told of the cluster afterwards is what was there.
     let learned = Learned::now(&session, &["before-delete", "after-delete"]).await?;
     events_told(common, &session, &["before-delete"], &learned)?;
-    owe(&session, &["after-delete"]).await?;
+    add_pending(&session, &["after-delete"]).await?;
     live.listen();
     let options = DestroyOptions {
         remove_leftovers: arguments.remove_leftovers,
@@ -60,7 +60,7 @@ async fn all(common: &Common, arguments: &DestroyArguments) -> Result<(), Exit> 
     live.finish();
     said_failures(&ended, &live, "kaws destroy", fail)?;
     events_told(common, &session, &["after-delete"], &learned)?;
-    paid(&session).await?;
+    clear_pending(&session).await?;
     match common.output {
         Output::Json => say(&json!({"done": true, "kept": plan.kept}).to_string()),
         Output::Text => {

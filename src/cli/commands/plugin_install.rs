@@ -12,7 +12,7 @@ use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output};
 use crate::config::Cluster;
 use crate::finding::{Finding, Findings, plain};
-use crate::install::{Candidate, From, RELEASES, Source, Store, candidate, restore};
+use crate::install::{Candidate, Fetcher, RELEASES, Source, Store, candidate, restore};
 use crate::load::{self, Catalogue};
 use crate::lock::{Installed, LockFile, LockedPlugin};
 use crate::plugin::{Home, Package};
@@ -27,7 +27,7 @@ pub(super) fn install(common: &Common, arguments: &InstallArguments) -> Exit {
             match &arguments.source {
                 None => session.restore().await,
                 Some(text) => {
-                    let source = session.parsed(text)?;
+                    let source = session.placed(session.parsed(text)?);
                     session.take(&[Wanted { source, api: None, name: None }]).await
                 }
             }
@@ -103,6 +103,8 @@ struct Session<'a> {
     common: &'a Common,
     how: &'a FetchArguments,
     file: &'a Path,
+    /// The folder of the cluster's file: paths in kaws.lock start there.
+    folder: PathBuf,
     config: Cluster,
     lock: LockFile,
     store: Store,
@@ -136,12 +138,24 @@ impl<'a> Session<'a> {
         let catalogue = load::catalogue(&options(common, file), &config.plugin_dirs)
             .map_err(|error| unreadable(&error))?;
         let lock = lock.file().clone();
-        Ok(Self { common, how, file, config, lock, store, catalogue, web: Http::patient() })
+        let folder = load::folder_of(file);
+        Ok(Self { common, how, file, folder, config, lock, store, catalogue, web: Http::patient() })
     }
 
     fn parsed(&self, text: &str) -> Result<Source, Exit> {
         Source::parse(text)
             .map_err(|no| self.refuse(&Finding::fatal("install/source", no.to_string()).into()))
+    }
+
+    /// What was typed starts here; what kaws.lock says of it, where the cluster's file is.
+    fn placed(&self, source: Source) -> Source {
+        match source {
+            Source::Path(path) if self.folder != Path::new(".") => {
+                let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone().into());
+                Source::Path(absolute.to_string_lossy().into_owned())
+            }
+            other => other,
+        }
     }
 
     fn refuse(&self, findings: &Findings) -> Exit {
@@ -157,10 +171,10 @@ impl<'a> Session<'a> {
         cloud.await.map(Some).map_err(|error| fail(&error))
     }
 
-    fn from<'s>(&'s self, cloud: Option<&'s dyn Cloud>, api: Option<&'s String>) -> From<'s> {
+    fn fetcher<'s>(&'s self, cloud: Option<&'s dyn Cloud>, api: Option<&'s String>) -> Fetcher<'s> {
         let named = self.how.releases.as_ref().or(api);
-        From {
-            folder: Path::new(""),
+        Fetcher {
+            folder: &self.folder,
             web: &self.web,
             cloud,
             api: named.map_or(RELEASES, String::as_str),
@@ -204,7 +218,7 @@ impl<'a> Session<'a> {
         let mut all = Vec::new();
         for Wanted { source, api, name } in sources {
             let before = |name: &str| self.lock.plugins.get(name).cloned();
-            let from = self.from(cloud.as_deref(), api.as_ref());
+            let from = self.fetcher(cloud.as_deref(), api.as_ref());
             match candidate(source, &from, name.as_deref(), before).await {
                 Ok(candidate) => match self.admitted(candidate) {
                     Ok(admitted) => all.push(admitted),
@@ -388,7 +402,7 @@ impl<'a> Session<'a> {
         let mut rows: Vec<Value> = Vec::new();
         for (name, installed) in &open {
             let locked = &self.lock.plugins[*name];
-            let from = self.from(cloud.as_deref(), installed.api.as_ref());
+            let from = self.fetcher(cloud.as_deref(), installed.api.as_ref());
             match restore(name, locked, installed, &from).await {
                 Ok(tree) => {
                     self.put(name, locked.tree(), &tree)?;

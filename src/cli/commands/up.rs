@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
-    Drifting, Live, OfPlugins, Patience, Purpose, Reach, Session, Wait, checks, events, fail,
-    free_stuck, operator, owe, pay, plan_text, reasons, runtime, said_failures, say_root_cause,
+    Drifting, Live, Patience, PluginPrograms, Purpose, Reach, Session, Wait, add_pending, checks,
+    events, fail, free_stuck, operator, plan_text, reasons, run_pending, runtime, said_failures,
+    say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -44,7 +45,7 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     }
     let current = there.last.as_ref().is_some_and(|l| l.record.tree == session.tree.digest);
     if plan.is_empty() && current {
-        pay(common, &session).await?;
+        run_pending(common, &session).await?;
         if arguments.take_over {
             let bucket = &session.tree.cluster.bucket;
             clear(&*session.cloud, bucket, &operator()).await.map_err(|e| fail(&e))?;
@@ -68,8 +69,8 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;
     live.finish();
     report(common, &session, &plan, &ended, &live)?;
-    owe(&session, &[after, "after-deploy"]).await?;
-    pay(common, &session).await?;
+    add_pending(&session, &[after, "after-deploy"]).await?;
+    run_pending(common, &session).await?;
     done(common, file, arguments, &session, &live);
     if arguments.no_validate || session.cloud.is_local() {
         return Ok(());
@@ -256,7 +257,7 @@ async fn execute(
         watcher: live,
         again: &|| Box::pin(session.digest(remove, there, drifting(arguments))),
         running: &running,
-        programs: &OfPlugins(session),
+        programs: &PluginPrograms(session),
     };
     let options = UpOptions {
         at_most: arguments.at_most.max(1),

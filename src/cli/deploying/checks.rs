@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::granted::OfPlugins;
+use super::granted::PluginPrograms;
 use super::{Reach, Session, clock, fail};
 use crate::cli::report::{findings_json, say, say_findings, say_line};
 use crate::cli::{Common, Exit, Output};
@@ -146,7 +146,7 @@ async fn look(
         web,
         cluster: cluster.as_deref().map_err(Clone::clone),
         tree: deployed.as_ref().unwrap_or(&session.tree),
-        programs: &OfPlugins(session),
+        programs: &PluginPrograms(session),
         origins: &origins,
         tolerated,
         now: clock(),

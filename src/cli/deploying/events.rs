@@ -13,7 +13,7 @@ use crate::cli::report::{findings_json, say, say_findings};
 use crate::cli::{Common, Output};
 use crate::finding::{Finding, Findings, Severity};
 use crate::model::{HOST_EVENTS, HostBehavior, HostHook};
-use crate::pipeline::{Happening, happenings};
+use crate::pipeline::{EventHook, event_hooks};
 use crate::plugin::contract::Occasion;
 use crate::port::When;
 use crate::runtime::{Runs, degraded};
@@ -32,7 +32,7 @@ impl Learned {
         let (setup, model) = (&session.run.setup, &session.run.rendered.model);
         let mut learned = Self { facts: Value::Null, secrets: BTreeMap::new() };
         for event in events {
-            for Happening { me, .. } in happenings(setup, model, event).value {
+            for EventHook { me, .. } in event_hooks(setup, model, event).value {
                 if learned.facts.is_null() {
                     learned.facts = granted::facts(session).await.map_err(|error| fail(&error))?;
                 }
@@ -55,27 +55,27 @@ pub(in crate::cli) async fn events(
 }
 
 /// Where is written which events' hooks are still to run.
-const OWED: &str = "hooks/owed.json";
+const PENDING: &str = "hooks/pending.json";
 
 /// Writes down that the hooks of events are to run: whatever happens meanwhile, the next `kaws up` does it.
-pub(in crate::cli) async fn owe(session: &Session, events: &[&str]) -> Result<(), Exit> {
+pub(in crate::cli) async fn add_pending(session: &Session, events: &[&str]) -> Result<(), Exit> {
     let (setup, model) = (&session.run.setup, &session.run.rendered.model);
-    let some = |event: &&&str| !happenings(setup, model, event).value.is_empty();
+    let some = |event: &&&str| !event_hooks(setup, model, event).value.is_empty();
     let new: Vec<&str> = events.iter().filter(some).copied().collect();
     if new.is_empty() {
         return Ok(());
     }
-    let before = owed(session).await?;
+    let before = pending(session).await?;
     let all = HOST_EVENTS.iter().filter(|e| new.contains(e) || before.iter().any(|b| b == *e));
     let bucket = &session.tree.cluster.bucket;
     let text = json!(all.collect::<Vec<_>>()).to_string().into_bytes();
-    let put = session.cloud.put(bucket, OWED, text, When::Always).await;
+    let put = session.cloud.put(bucket, PENDING, text, When::Always).await;
     put.map(|_| ()).map_err(|error| fail(&error.into()))
 }
 
 /// The events whose hooks are still to run.
-async fn owed(session: &Session) -> Result<Vec<String>, Exit> {
-    match session.cloud.get(&session.tree.cluster.bucket, OWED).await {
+async fn pending(session: &Session) -> Result<Vec<String>, Exit> {
+    match session.cloud.get(&session.tree.cluster.bucket, PENDING).await {
         Ok(object) => {
             let read = object.and_then(|object| serde_json::from_slice(&object.bytes).ok());
             Ok(read.unwrap_or_default())
@@ -86,22 +86,22 @@ async fn owed(session: &Session) -> Result<Vec<String>, Exit> {
 }
 
 /// Runs the hooks that are still to run, if there are any.
-pub(in crate::cli) async fn pay(common: &Common, session: &Session) -> Result<(), Exit> {
+pub(in crate::cli) async fn run_pending(common: &Common, session: &Session) -> Result<(), Exit> {
     if session.run.rendered.model.names(&["hooks"]).is_empty() {
         return Ok(());
     }
-    let owed = owed(session).await?;
-    if owed.is_empty() {
+    let pending = pending(session).await?;
+    if pending.is_empty() {
         return Ok(());
     }
-    let owed: Vec<&str> = owed.iter().map(String::as_str).collect();
-    events(common, session, &owed).await?;
-    paid(session).await
+    let pending: Vec<&str> = pending.iter().map(String::as_str).collect();
+    events(common, session, &pending).await?;
+    clear_pending(session).await
 }
 
 /// Strikes out what was still to run; where the bucket is gone, so is that.
-pub(in crate::cli) async fn paid(session: &Session) -> Result<(), Exit> {
-    match session.cloud.delete(&session.tree.cluster.bucket, OWED, When::Always).await {
+pub(in crate::cli) async fn clear_pending(session: &Session) -> Result<(), Exit> {
+    match session.cloud.delete(&session.tree.cluster.bucket, PENDING, When::Always).await {
         Err(error) if !error.is_not_found() => Err(fail(&error.into())),
         _ => Ok(()),
     }
@@ -117,7 +117,7 @@ pub(in crate::cli) fn events_told(
     let (setup, model) = (&session.run.setup, &session.run.rendered.model);
     for event in events {
         let mut findings = Findings::new();
-        let all = happenings(setup, model, event).collect(&mut findings);
+        let all = event_hooks(setup, model, event).collect(&mut findings);
         if findings.any_fatal() {
             say_findings(&findings, true);
             return Err(Exit::Findings);
@@ -127,10 +127,10 @@ pub(in crate::cli) fn events_told(
             say_findings(&findings, true);
             return Err(Exit::Findings);
         }
-        for happening in &all {
-            one(common, session, happening, learned, &mut findings);
+        for hook in &all {
+            one(common, session, hook, learned, &mut findings);
             let failed = findings.any_fatal();
-            tell(common, happening, &findings);
+            tell(common, hook, &findings);
             if failed {
                 return Err(Exit::Findings);
             }
@@ -141,8 +141,8 @@ pub(in crate::cli) fn events_told(
 }
 
 /// On a real cloud nothing runs that is not what kaws.lock recorded.
-fn changed(session: &Session, all: &[Happening<'_>], findings: &mut Findings) {
-    for Happening { me, origin, .. } in all.iter().filter(|_| !session.cloud.is_local()) {
+fn changed(session: &Session, all: &[EventHook<'_>], findings: &mut Findings) {
+    for EventHook { me, origin, .. } in all.iter().filter(|_| !session.cloud.is_local()) {
         let recorded = session.run.setup.lock.plugin(me.package.name.as_str());
         if recorded.is_some_and(|recorded| recorded.tree() != me.package.hash()) {
             let text = format!("{} is not the plugin that kaws.lock recorded", me.name);
@@ -156,37 +156,37 @@ fn changed(session: &Session, all: &[Happening<'_>], findings: &mut Findings) {
 fn one(
     common: &Common,
     session: &Session,
-    happening: &Happening<'_>,
+    hook: &EventHook<'_>,
     learned: &Learned,
     findings: &mut Findings,
 ) {
-    let (me, form) = (happening.me, &happening.form);
+    let (me, form) = (hook.me, &hook.form);
     let failed = |text: String| {
         let enforced = form.behavior == HostBehavior::SyncEnforce;
         let make = if enforced { Finding::fatal } else { Finding::warning };
-        make("hooks/failed", text).at(&happening.origin).by(&me.name)
+        make("hooks/failed", text).at(&hook.origin).by(&me.name)
     };
     let secrets = learned.secrets.get(me.name.as_str()).cloned().unwrap_or_default();
     let asked = granted::reach(session, me).secrets;
     if let Some(name) = asked.iter().find(|name| !secrets.contains_key(*name)) {
         let full = format!("{}/{name}", me.name);
-        let text = format!("the hook {} uses the secret {full}, which is not set", happening.name);
+        let text = format!("the hook {} uses the secret {full}, which is not set", hook.name);
         return findings.push(failed(text).help(format!("kaws secret set {full}")));
     }
-    let occasion = Occasion::Event(happening.event);
+    let occasion = Occasion::Event(hook.event);
     let (request, rights) =
         granted::equipped(session, me, occasion, learned.facts.clone(), secrets);
     let Some(runtime) = &common.programs else {
-        let text = format!("the hook {} cannot be run: nothing here runs programs", happening.name);
+        let text = format!("the hook {} cannot be run: nothing here runs programs", hook.name);
         return findings.push(failed(text));
     };
-    let runs = match (&form.command, &happening.script, &form.exec) {
+    let runs = match (&form.command, &hook.script, &form.exec) {
         (Some(line), _, _) => Runs::Line(line),
         (_, Some(script), _) => Runs::Script(script),
         (_, _, exec) => Runs::Exec(exec.as_ref().unwrap_or(&Value::Null)),
     };
     let ran = tokio::task::block_in_place(|| {
-        runtime.happen(&me.package, &runs, occasion, &form.timeout, &request, rights)
+        runtime.run_after_render(&me.package, &runs, occasion, &form.timeout, &request, rights)
     });
     if let Ok(ran) = &ran {
         findings.extend(degraded(&ran.without));
@@ -207,17 +207,15 @@ fn one(
     match said {
         Ok(response) => {
             let all = response.findings.iter();
-            findings.extend(
-                all.map(|said| bypassed(form, granted::finding(me, &happening.origin, said))),
-            );
+            findings
+                .extend(all.map(|said| bypassed(form, granted::finding(me, &hook.origin, said))));
         }
         Err(failure) => {
-            let said = failure.finding(&me.package, happening.event);
-            let text =
-                format!("the hook {} of {} failed: {failure}", happening.name, happening.event);
+            let said = failure.finding(&me.package, hook.event);
+            let text = format!("the hook {} of {} failed: {failure}", hook.name, hook.event);
             // A secret that came back is no matter of taste.
             let mut told = if failure.code() == "exec/leak" {
-                Finding::fatal("exec/leak", text).at(&happening.origin).by(&me.name)
+                Finding::fatal("exec/leak", text).at(&hook.origin).by(&me.name)
             } else {
                 failed(text)
             };
@@ -236,17 +234,18 @@ fn bypassed(form: &HostHook, finding: Finding) -> Finding {
     }
 }
 
-fn tell(common: &Common, happening: &Happening<'_>, findings: &Findings) {
+fn tell(common: &Common, hook: &EventHook<'_>, findings: &Findings) {
     let bad = findings
         .iter()
         .any(|finding| finding.code == "hooks/failed" || finding.severity == Severity::Fatal);
     if common.output == Output::Json {
         let all = findings_json(findings);
-        say(&json!({"event": happening.event, "hook": happening.name, "done": !bad, "findings": all}).to_string());
+        say(&json!({"event": hook.event, "hook": hook.name, "done": !bad, "findings": all})
+            .to_string());
         return;
     }
     let mark = if bad { "✘" } else { "✔" };
-    say(&format!("{mark} {:<15} {}", happening.event, happening.name));
+    say(&format!("{mark} {:<15} {}", hook.event, hook.name));
     say_findings(findings, true);
 }
 

@@ -12,7 +12,7 @@ use super::session::Session;
 use crate::deploy::{Error, secret};
 use crate::finding::Finding;
 use crate::origin::Origin;
-use crate::pipeline::told;
+use crate::pipeline::late_request;
 use crate::plugin::Instance;
 use crate::plugin::contract::{Level, Occasion, Said};
 use crate::plugin::program::Capabilities;
@@ -65,7 +65,7 @@ pub(super) fn equipped(
     secrets: Secrets,
 ) -> (Vec<u8>, Rights) {
     let reach = reach(session, me);
-    let request = told(&session.run.setup, me, occasion, facts, secrets.clone());
+    let request = late_request(&session.run.setup, me, occasion, facts, secrets.clone());
     let folder = session.folder();
     let beside = |file: &String| -> Option<PathBuf> { std::path::absolute(folder.join(file)).ok() };
     let rights = Rights {
@@ -87,9 +87,9 @@ pub(super) fn finding(me: &Instance, origin: &Origin, said: &Said) -> Finding {
 
 /// Programs of steps and checks.
 #[derive(Debug)]
-pub(in crate::cli) struct OfPlugins<'a>(pub(in crate::cli) &'a Session);
+pub(in crate::cli) struct PluginPrograms<'a>(pub(in crate::cli) &'a Session);
 
-impl OfPlugins<'_> {
+impl PluginPrograms<'_> {
     async fn answer(&self, task: &Task<'_>) -> Result<Vec<Finding>, Box<Finding>> {
         let session = self.0;
         let plugin = task.name.split('/').next().unwrap_or_default();
@@ -109,7 +109,14 @@ impl OfPlugins<'_> {
         // Other steps go on meanwhile.
         let ran = tokio::task::spawn_blocking(move || {
             let runs = Runs::Exec(&exec);
-            runtime.happen(&package, &runs, Occasion::Stage(stage), &timeout, &request, rights)
+            runtime.run_after_render(
+                &package,
+                &runs,
+                Occasion::Stage(stage),
+                &timeout,
+                &request,
+                rights,
+            )
         });
         let ran = ran.await.map_err(|error| wrong("exec/start", error.to_string()))?;
         let failed =
@@ -123,7 +130,7 @@ impl OfPlugins<'_> {
 }
 
 #[async_trait]
-impl Programs for OfPlugins<'_> {
+impl Programs for PluginPrograms<'_> {
     async fn run(&self, task: Task<'_>) -> Result<Vec<Finding>, Box<Finding>> {
         self.answer(&task).await
     }

@@ -15,9 +15,9 @@ mod stuck;
 
 pub(super) use checks::{Patience, Wait};
 pub(super) use cloud::{CloudArguments, connect};
-pub(super) use events::{Learned, events, events_told, owe, paid, pay};
+pub(super) use events::{Learned, add_pending, clear_pending, events, events_told, run_pending};
 pub(super) use failure::{reasons, said_failures, say_root_cause};
-pub(super) use granted::OfPlugins;
+pub(super) use granted::PluginPrograms;
 use live::nanoseconds;
 pub(super) use live::{Live, clock, stamp};
 pub(super) use plan_text::{plan_against, plan_text};

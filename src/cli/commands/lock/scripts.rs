@@ -10,7 +10,7 @@ use crate::cli::deploying::{connect, fail};
 use crate::cli::report::{say, say_findings};
 use crate::cli::{Common, Output};
 use crate::finding::{Finding, Findings};
-use crate::install::{self, From, RELEASES};
+use crate::install::{self, Fetcher, RELEASES};
 use crate::lock::{LockFile, Script};
 use crate::pipeline::{ScriptNeed, Setup};
 use crate::plugin::Home;
@@ -37,7 +37,7 @@ pub(super) async fn fetch(
     let old = setup.lock.file();
     let is_open = |need: &&ScriptNeed| {
         let there = setup.lock.script(&need.name, &need.from, need.sha256.as_deref());
-        there.is_none() || arguments.update.contains(&need.name)
+        there.is_err() || arguments.update.contains(&need.name)
     };
     let open: Vec<&ScriptNeed> = needs.iter().filter(is_open).collect();
     let names: BTreeSet<&String> = needs.iter().map(|need| &need.name).collect();
@@ -55,7 +55,7 @@ pub(super) async fn fetch(
             wrong.push(finding);
             continue;
         }
-        let from = From {
+        let from = Fetcher {
             folder: file.parent().unwrap_or(Path::new("")),
             web: &web,
             cloud: cloud.as_deref(),
