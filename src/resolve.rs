@@ -14,9 +14,10 @@ use crate::port::{Answer, Cloud, CloudError, ErrorKind, Request, Web};
 ///
 /// # Errors
 /// The cloud's and the web's, and a document that has no such part.
-pub async fn look_up(how: &How, cloud: &dyn Cloud, web: &dyn Web) -> Answer<Value> {
+pub async fn look_up(how: &How, cloud: Option<&dyn Cloud>, web: &dyn Web) -> Answer<Value> {
     match how {
         How::Ssm(parameter) => {
+            let Some(cloud) = cloud else { return refused("GetParameter", "no cloud was named") };
             let value = cloud.parameter(parameter).await?;
             let none = || format!("there is no {parameter} in this region");
             value.map(Value::String).map_or_else(|| refused("GetParameter", none()), Ok)

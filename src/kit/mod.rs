@@ -27,6 +27,7 @@ use serde_json::Value;
 
 use crate::finding::{Finding, Findings, findings_text};
 use crate::load::{self, Options, example_names};
+use crate::pipeline::Setup;
 use crate::plugin::{Artifacts, Package};
 use crate::run::{self, Run};
 use crate::runtime::{Recorded, Runtime};
@@ -86,9 +87,7 @@ pub enum Error {
 /// # Errors
 /// Files that cannot be read or written.
 pub fn test(test: &Test) -> Result<Report, Error> {
-    let dir = &test.dir;
-    let dir = dir.canonicalize().map_err(|source| Error::Io { path: dir.clone(), source })?;
-    let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let (dir, name) = own(test)?;
     if let Err(why) = build::build(&dir) {
         let case = Outcome {
             name: "build".to_owned(),
@@ -109,12 +108,8 @@ pub fn test(test: &Test) -> Result<Report, Error> {
     let linter = if test.lint { cfn_lint::Linter::find() } else { cfn_lint::Linter::none() };
     let kit = Kit { name: &name, dir: &dir, test, linter };
     let mut coverage = Coverage::of(&package);
-    for case in cases(&dir)? {
-        let named =
-            case.file_name().is_some_and(|own| test.only.as_deref().is_some_and(|o| own != o));
-        if !named {
-            report.cases.push(kit.case(&case, &mut coverage)?);
-        }
+    for case in cases(&dir, test.only.as_deref())? {
+        report.cases.push(kit.case(&case, &mut coverage)?);
     }
     report.unset = coverage.settings.into_iter().collect();
     report.unwritten = coverage.writes.iter().map(ToString::to_string).collect();
@@ -136,9 +131,7 @@ pub fn test(test: &Test) -> Result<Report, Error> {
 /// # Errors
 /// Files that cannot be read. What is wrong with them is a finding.
 pub fn calls(test: &Test, case: &str) -> Result<crate::finding::Outcome<Vec<Recorded>>, Error> {
-    let dir =
-        test.dir.canonicalize().map_err(|source| Error::Io { path: test.dir.clone(), source })?;
-    let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    let (dir, name) = own(test)?;
     let kit = Kit { name: &name, dir: &dir, test, linter: cfn_lint::Linter::none() };
     let folder = dir.join("cases").join(case);
     let (case, over) = match kit.read(&folder)? {
@@ -151,6 +144,51 @@ pub fn calls(test: &Test, case: &str) -> Result<crate::finding::Outcome<Vec<Reco
     let findings = run::render_with(&options, Some(&over))?.findings;
     let value = recorder.map(|recorder| recorder.recorded(&name)).unwrap_or_default();
     Ok(crate::finding::Outcome { value, findings })
+}
+
+/// What a case is rendered from.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The cluster's file; kaws.lock lies beside it.
+    pub file: PathBuf,
+    /// All that was read, the plugin among it.
+    pub setup: Setup,
+}
+
+/// Returns the names of the cases that are to be run.
+///
+/// # Errors
+/// A folder that cannot be read.
+pub fn names(test: &Test) -> Result<Vec<String>, Error> {
+    let (dir, _) = own(test)?;
+    let name = |case: PathBuf| case.file_name().map(|own| own.to_string_lossy().into_owned());
+    Ok(cases(&dir, test.only.as_deref())?.into_iter().filter_map(name).collect())
+}
+
+/// Reads what a case is rendered from; nothing where it does not get that far.
+///
+/// # Errors
+/// Files that cannot be read.
+pub fn prepared(test: &Test, case: &str) -> Result<Option<Prepared>, Error> {
+    let (dir, name) = own(test)?;
+    let kit = Kit { name: &name, dir: &dir, test, linter: cfn_lint::Linter::none() };
+    let folder = dir.join("cases").join(case);
+    let Ok((case, over)) = kit.read(&folder)? else { return Ok(None) };
+    let options = Options {
+        under_test: Some(dir.clone()),
+        ..kit.options(&folder, &case, test.runtime.clone())
+    };
+    let setup = load::load_with(&options, &crate::builtin::natives(), Some(&over))?;
+    let setup = setup.value.filter(|_| !setup.findings.any_fatal());
+    Ok(setup.map(|setup| Prepared { file: options.file, setup }))
+}
+
+/// Returns the plugin's folder, and its name.
+fn own(test: &Test) -> Result<(PathBuf, String), Error> {
+    let dir =
+        test.dir.canonicalize().map_err(|source| Error::Io { path: test.dir.clone(), source })?;
+    let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    Ok((dir, name))
 }
 
 /// What no case has touched so far.
@@ -188,7 +226,7 @@ fn unreadable(name: String, findings: &Findings) -> Report {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the cases are files of the plugin's folder")]
-fn cases(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+fn cases(dir: &Path, only: Option<&str>) -> Result<Vec<PathBuf>, Error> {
     let folder = dir.join("cases");
     if !folder.is_dir() {
         return Ok(Vec::new());
@@ -198,6 +236,7 @@ fn cases(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut all: Vec<PathBuf> =
         entries.map(|e| e.map(|e| e.path())).collect::<Result<_, _>>().map_err(io)?;
     all.retain(|p| p.join("case.yaml").is_file());
+    all.retain(|p| only.is_none_or(|only| p.file_name().is_some_and(|own| own == only)));
     all.sort();
     Ok(all)
 }

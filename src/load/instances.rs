@@ -429,8 +429,8 @@ pub(super) fn check_locked(
     lock: &Lock,
     locked: bool,
 ) -> Findings {
-    let mut findings: Findings = instances.iter().filter_map(|i| not_granted(i, lock)).collect();
-    findings.extend(instances.iter().filter_map(|i| unsigned(i, config, lock)));
+    let mut findings: Findings =
+        instances.iter().filter_map(|i| unsigned(i, config, lock)).collect();
     for instance in instances.iter().filter(|i| i.package.home != Home::Builtin) {
         let Some(recorded) = lock.plugin(instance.package.name.as_str()) else { continue };
         let hash = instance.package.hash();
@@ -475,7 +475,11 @@ fn unsigned(instance: &Instance, config: &Cluster, lock: &Lock) -> Option<Findin
         .then(|| finding.help("install one that is signed, or say signatures.required: false"))
 }
 
-/// What a program asks for and was not granted: it is not told, and does not reach it.
+/// What programs ask for and were not granted: they are not told, and do not reach it.
+pub(super) fn check_granted(instances: &[Instance], lock: &Lock) -> Findings {
+    instances.iter().filter_map(|instance| not_granted(instance, lock)).collect()
+}
+
 fn not_granted(instance: &Instance, lock: &Lock) -> Option<Finding> {
     let manifest = &instance.package.manifest;
     let missing = lock.not_granted(instance.name.as_str(), &manifest.capabilities.rights());

@@ -119,6 +119,10 @@ pub fn load_with(
     let plugins = instances::resolve(&cx, &catalogue)?.collect(&mut findings);
     if let Some(lock) = &lock {
         findings.extend(instances::check_locked(&plugins, &config, lock, options.locked));
+        // Nobody has granted anything to a plugin that is only tried.
+        if options.under_test.is_none() {
+            findings.extend(instances::check_granted(&plugins, lock));
+        }
     }
     let order = order(&folder, &plugins)?.collect(&mut findings);
     findings.sort();

@@ -123,3 +123,46 @@ fn a_program_reaches_what_it_was_granted_and_nothing_else() {
         more.all()
     );
 }
+
+/// A case asks the outside once, where its author says so; from then on it needs nobody.
+#[test]
+fn what_a_case_looks_up_is_recorded_once() {
+    let port = server(r#"{"version": "4.2.0"}"#);
+    let cluster = cluster(
+        &format!(
+            "  release: {{http: \"http://127.0.0.1:{port}/x.json\", pointer: /version}}\n  greeting: {{exec: [./bin/acme, greeting]}}"
+        ),
+        "capabilities: {env: [GREETING]}",
+    );
+    cluster.file(
+        "plugins/acme/bin/acme",
+        "#!/bin/sh\nif [ \"$1\" = greeting ]; then printf '{\"value\": \"hello\"}'; exit; fi\nsed -n 's/.*\"lookups\":{\\([^}]*\\)}.*/{\"contribution\": {\"values\": {\"acme\": {\\1}}}}/p'\n",
+    );
+    cluster.file(
+        "plugins/acme/cases/on/case.yaml",
+        "cluster: minimal\nplugins: {acme: {}}\nexpect: {findings: []}\n",
+    );
+    let test = |more: &[&str]| {
+        let arguments = [&["plugin", "test", "plugins/acme"], more].concat();
+        cluster.kaws(&arguments)
+    };
+    let before = test(&[]);
+    assert!(before.all().contains("nobody has asked yet"), "{}", before.all());
+    // Nobody is there to agree.
+    let alone = test(&["--record"]);
+    assert!(alone.all().contains("env GREETING"), "{}", alone.all());
+    assert!(alone.all().contains("--record --grant"), "{}", alone.all());
+    let recorded = test(&["--record", "--grant"]);
+    assert_eq!(recorded.code, 0, "{}", recorded.all());
+    let path = cluster.path().join("plugins/acme/cases/on/kaws.lock");
+    let kept = std::fs::read_to_string(&path).unwrap();
+    assert!(kept.contains("value: 4.2.0") && kept.contains("value: hello"), "{kept}");
+    assert!(!kept.contains("sha256:"), "only what was looked up: {kept}");
+    // What is known is not asked again, and enters what is rendered.
+    std::fs::write(&path, kept.replace("4.2.0", "4.3.0")).unwrap();
+    let known = test(&["--record"]);
+    assert_eq!(known.code, 0, "{}", known.all());
+    assert!(std::fs::read_to_string(&path).unwrap().contains("4.3.0"));
+    let ran = cluster.kaws(&["plugin", "run", "plugins/acme", "--case", "on", "--ask"]);
+    assert!(ran.out.contains("4.3.0"), "{}", ran.all());
+}

@@ -148,6 +148,14 @@ pub(in crate::cli) struct TestArguments {
     /// Run this case alone.
     #[arg(long, value_name = "NAME")]
     pub(in crate::cli) case: Option<String>,
+    /// First ask what cases look up and nobody has answered, and keep it in the kaws.lock beside each.
+    #[arg(long)]
+    pub(in crate::cli) record: bool,
+    /// Grant what plugins ask for while that is recorded.
+    #[arg(long, requires = "record")]
+    pub(in crate::cli) grant: bool,
+    #[command(flatten)]
+    pub(in crate::cli) cloud: deploying::CloudArguments,
     /// Write the report in JUnit's form, too.
     #[arg(long, value_name = "FILE")]
     pub(in crate::cli) junit: Option<PathBuf>,

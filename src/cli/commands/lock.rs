@@ -1,7 +1,7 @@
 //! `kaws lock`.
 
-mod lookups;
-mod scripts;
+pub(super) mod lookups;
+pub(super) mod scripts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -133,7 +133,7 @@ fn plugins(run: &Run) -> BTreeMap<String, LockedPlugin> {
 pub(super) fn write(path: &Path, file: &LockFile) -> Result<(), Exit> {
     let value = serde_json::to_value(file).expect("it has text keys");
     let text = format!(
-        "# Written by `kaws lock` and `kaws plugin install`; commit it. What comes from outside this folder,\n# `kaws render` takes from here alone.\n{}",
+        "# Written by kaws; commit it. What comes from outside this folder, rendering takes from here alone.\n{}",
         crate::value::text_of(&value)
     );
     let mut aside = path.as_os_str().to_owned();

@@ -1,5 +1,7 @@
 //! `kaws plugin test`.
 
+mod record;
+
 use std::path::Path;
 use std::time::Instant;
 
@@ -22,6 +24,11 @@ pub(super) fn run(common: &Common, arguments: &TestArguments) -> Exit {
         lint: true,
         runtime: common.programs.clone(),
     };
+    if arguments.record
+        && let Err(exit) = record::record(common, arguments, &test)
+    {
+        return exit;
+    }
     let mut report = match kit::test(&test) {
         Ok(report) => report,
         Err(error) => {

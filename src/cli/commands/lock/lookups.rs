@@ -6,7 +6,7 @@ use std::path::Path;
 use super::write;
 use crate::cli::arguments::LockArguments;
 use crate::cli::commands::{Exit, asked, only_file, options, tell, unreadable};
-use crate::cli::deploying::{connect, fail};
+use crate::cli::deploying::{CloudArguments, connect, fail};
 use crate::cli::report::{say, say_findings};
 use crate::cli::{Common, Output};
 use crate::finding::{Finding, Findings};
@@ -43,24 +43,8 @@ pub(super) async fn ask(
     let open: Vec<&Question> = questions.iter().filter(|q| is_open(q, &setup, arguments)).collect();
     let names: BTreeSet<&String> = questions.iter().map(|q| &q.name).collect();
     new.lookups.retain(|name, _| names.contains(name));
-    if !open.is_empty() {
-        let cloud = connect(&arguments.cloud, &setup.config, file, BTreeMap::new());
-        let cloud = cloud.await.map_err(|error| fail(&error))?;
-        for question in open {
-            match answer(common, &setup, question, path, &*cloud, &mut findings).await {
-                Ok(answered) => {
-                    if common.output == Output::Text {
-                        say(&format!(
-                            "  {}\n    {}\n    from {}",
-                            question.name, answered.value, answered.from
-                        ));
-                    }
-                    new.lookups.insert(question.name.clone(), answered);
-                }
-                Err(finding) => findings.push(*finding),
-            }
-        }
-    }
+    let asked = Asked { common, cloud: &arguments.cloud, file, setup: &setup };
+    new.lookups.extend(answers(&asked, &open, &mut findings).await?);
     let (before, after) = (crate::value::text_of(&value(old)), crate::value::text_of(&value(&new)));
     if before != after && (setup.lock.exists || !new.lookups.is_empty() || !new.plugins.is_empty())
     {
@@ -69,6 +53,49 @@ pub(super) async fn ask(
     stop(common, &mut findings)?;
     say_findings(&findings, true);
     Ok(questions.into_iter().map(|question| question.name).collect())
+}
+
+/// Whom to ask for, and with what.
+pub(in crate::cli::commands) struct Asked<'a> {
+    /// What every command takes.
+    pub common: &'a Common,
+    /// Which cloud.
+    pub cloud: &'a CloudArguments,
+    /// The cluster's file; what is beside the cluster lies in its folder.
+    pub file: &'a Path,
+    /// What was read.
+    pub setup: &'a Setup,
+}
+
+impl Asked<'_> {
+    pub(super) async fn connect(&self) -> Result<Box<dyn Cloud>, Exit> {
+        let cloud = connect(self.cloud, &self.setup.config, self.file, BTreeMap::new());
+        cloud.await.map_err(|error| fail(&error))
+    }
+}
+
+/// Asks some questions, and shows what is answered.
+pub(in crate::cli::commands) async fn answers(
+    asked: &Asked<'_>,
+    open: &[&Question],
+    findings: &mut Findings,
+) -> Result<BTreeMap<String, Answered>, Exit> {
+    let in_cloud = open.iter().any(|question| matches!(question.how, How::Ssm(_)));
+    let cloud = if in_cloud { Some(asked.connect().await?) } else { None };
+    let mut all = BTreeMap::new();
+    for question in open {
+        match answer(asked, question, cloud.as_deref(), findings).await {
+            Ok(answered) => {
+                if asked.common.output == Output::Text {
+                    let Answered { value, from } = &answered;
+                    say(&format!("  {}\n    {value}\n    from {from}", question.name));
+                }
+                all.insert(question.name.clone(), answered);
+            }
+            Err(finding) => findings.push(*finding),
+        }
+    }
+    Ok(all)
 }
 
 fn value(file: &LockFile) -> serde_json::Value {
@@ -129,13 +156,12 @@ fn grant(
 }
 
 async fn answer(
-    common: &Common,
-    setup: &Setup,
+    asked: &Asked<'_>,
     question: &Question,
-    path: &Path,
-    cloud: &dyn Cloud,
+    cloud: Option<&dyn Cloud>,
     findings: &mut Findings,
 ) -> Result<Answered, Box<Finding>> {
+    let Asked { common, setup, file, .. } = asked;
     let value = match &question.how {
         How::Exec(exec, request) => {
             let instance = setup
@@ -147,7 +173,7 @@ async fn answer(
                 return Err(Box::new(Finding::fatal("lock/failed", text).at(&question.origin)));
             };
             let capabilities = &instance.package.manifest.capabilities;
-            let folder = path.parent().unwrap_or(Path::new(""));
+            let folder = load::folder_of(file);
             let beside = |file: &String| std::path::absolute(folder.join(file)).ok();
             let rights = Rights {
                 ports: capabilities.ports().unwrap_or_default(),

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::lookups::Asked;
 use super::write;
 use crate::cli::arguments::LockArguments;
 use crate::cli::commands::{Exit, only_file, options, tell, unreadable};
-use crate::cli::deploying::{connect, fail};
 use crate::cli::report::{say, say_findings};
 use crate::cli::{Common, Output};
 use crate::finding::{Finding, Findings};
@@ -43,40 +43,9 @@ pub(super) async fn fetch(
     let names: BTreeSet<&String> = needs.iter().map(|need| &need.name).collect();
     let mut new = LockFile { kaws: env!("CARGO_PKG_VERSION").to_owned(), ..old.clone() };
     new.scripts.retain(|name, _| names.contains(name));
-    let cloud = if open.iter().any(|need| need.from.starts_with("s3://")) {
-        let cloud = connect(&arguments.cloud, &setup.config, file, BTreeMap::new());
-        Some(cloud.await.map_err(|error| fail(&error))?)
-    } else {
-        None
-    };
-    let (web, mut wrong) = (Http::patient(), Findings::new());
-    for need in open {
-        if let Some(finding) = foreign(&setup, need) {
-            wrong.push(finding);
-            continue;
-        }
-        let from = Fetcher {
-            folder: file.parent().unwrap_or(Path::new("")),
-            web: &web,
-            cloud: cloud.as_deref(),
-            api: RELEASES,
-            signatures: &setup.config.signatures,
-            runtime: None,
-        };
-        match install::script(&need.from, need.sha256.as_deref(), &from).await {
-            Ok(content) => {
-                if common.output == Output::Text {
-                    let lines = content.lines().count();
-                    say(&format!("  {}\n    {lines} lines\n    from {}", need.name, need.from));
-                }
-                let script = Script { content, from: need.from.clone() };
-                new.scripts.insert(need.name.clone(), script);
-            }
-            Err(findings) => {
-                wrong.extend(findings.into_iter().map(|finding| finding.at(&need.origin)));
-            }
-        }
-    }
+    let mut wrong = Findings::new();
+    let asked = Asked { common, cloud: &arguments.cloud, file, setup: &setup };
+    new.scripts.extend(fetched(&asked, &open, &mut wrong).await?);
     if new.scripts != old.scripts {
         write(path, &new)?;
     }
@@ -86,6 +55,45 @@ pub(super) async fn fetch(
     }
     say_findings(&wrong, true);
     Ok(needs.into_iter().map(|need| need.name).collect())
+}
+
+/// Fetches some scripts, and shows which.
+pub(in crate::cli::commands) async fn fetched(
+    asked: &Asked<'_>,
+    open: &[&ScriptNeed],
+    wrong: &mut Findings,
+) -> Result<BTreeMap<String, Script>, Exit> {
+    let in_cloud = open.iter().any(|need| need.from.starts_with("s3://"));
+    let cloud = if in_cloud { Some(asked.connect().await?) } else { None };
+    let (web, folder) = (Http::patient(), crate::load::folder_of(asked.file));
+    let from = Fetcher {
+        folder: &folder,
+        web: &web,
+        cloud: cloud.as_deref(),
+        api: RELEASES,
+        signatures: &asked.setup.config.signatures,
+        runtime: None,
+    };
+    let mut all = BTreeMap::new();
+    for need in open {
+        if let Some(finding) = foreign(asked.setup, need) {
+            wrong.push(finding);
+            continue;
+        }
+        match install::script(&need.from, need.sha256.as_deref(), &from).await {
+            Ok(content) => {
+                if asked.common.output == Output::Text {
+                    let lines = content.lines().count();
+                    say(&format!("  {}\n    {lines} lines\n    from {}", need.name, need.from));
+                }
+                all.insert(need.name.clone(), Script { content, from: need.from.clone() });
+            }
+            Err(findings) => {
+                wrong.extend(findings.into_iter().map(|finding| finding.at(&need.origin)));
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// A plugin of others names no file of this machine, and nothing that takes the user's rights: only what everybody can
