@@ -81,7 +81,7 @@ pub(in crate::cli) enum PluginCommand {
     },
     /// Build a plugin, where its manifest says how, and run its cases.
     #[command(
-        after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --review\n  kaws plugin test plugins/acme-agent --case one-pool --update\n  kaws plugin test plugins/acme-agent --junit report.xml"
+        after_help = "Examples:\n  kaws plugin test plugins/acme-agent\n  kaws plugin test plugins/acme-agent --review\n  kaws plugin test plugins/acme-agent --case one-pool --update\n  kaws plugin test plugins/acme-agent --record        once, where it looks something up\n  kaws plugin test plugins/acme-agent --junit report.xml"
     )]
     Test(TestArguments),
 }

@@ -11,7 +11,7 @@ use crate::cli::commands::{Exit, asked, tell};
 use crate::cli::deploying::runtime;
 use crate::cli::report::{say, say_failure};
 use crate::cli::{Common, Output};
-use crate::finding::Findings;
+use crate::finding::{Findings, plain};
 use crate::kit::{self, Prepared, Test};
 use crate::load;
 use crate::lock::LockFile;
@@ -26,7 +26,7 @@ pub(super) fn record(common: &Common, arguments: &TestArguments, test: &Test) ->
         let mut granted = BTreeSet::new();
         for case in &names {
             if common.output == Output::Text {
-                say(case);
+                say(&plain(case));
             }
             session.lookups(case, &mut granted).await?;
             session.scripts(case).await?;
@@ -110,8 +110,10 @@ impl Session<'_> {
             if rights.is_empty() || self.arguments.grant || !granted.insert(name.to_owned()) {
                 continue;
             }
-            let list: String = rights.iter().map(|right| format!("\n  {right}")).collect();
-            say(&format!("{name} asks for:{list}"));
+            if self.common.output == Output::Text {
+                let list: String = rights.iter().map(|right| format!("\n  {right}")).collect();
+                say(&plain(&format!("{name} asks for:{list}")));
+            }
             let dir = self.arguments.dir.display();
             asked("Grant it?", &format!("kaws plugin test {dir} --record --grant"))?;
         }
