@@ -58,6 +58,10 @@ fn events_happen_in_their_order() {
     assert!(heard(&up(&cluster).1).is_empty());
     let text = std::fs::read_to_string(cluster.path().join("cluster.yaml")).unwrap();
     cluster.file("cluster.yaml", format!("{text}tags: {{team: platform}}\n"));
+    let (_, plan) = kaws(&cluster, &["plan", "--cloud", "local"], "");
+    let listed = plan.split("Hooks, which run here\n").nth(1).unwrap_or_else(|| panic!("{plan}"));
+    assert!(listed.contains("  before-update  a/"), "{plan}");
+    assert!(!listed.contains("-create") && !listed.contains("-delete"), "{plan}");
     let (code, said) = up(&cluster);
     assert_eq!(code, 0, "{said}");
     assert_eq!(

@@ -10,8 +10,8 @@ use super::render::out;
 use super::{Exit, only_file, unwritable};
 use crate::cli::deploying::{
     Drifting, Live, Patience, PluginPrograms, Purpose, Reach, Session, Wait, add_pending, checks,
-    events, fail, free_stuck, operator, plan_text, reasons, run_pending, runtime, said_failures,
-    say_root_cause,
+    events, events_of_up, fail, free_stuck, operator, plan_text, reasons, run_pending, runtime,
+    said_failures, say_root_cause,
 };
 use crate::cli::report::{say, say_error, say_findings};
 use crate::cli::{Common, Output, UpArguments};
@@ -58,18 +58,13 @@ async fn deploy(common: &Common, arguments: &UpArguments) -> Result<(), Exit> {
     if !plan.is_empty() {
         live.asking(|| confirm(common, arguments, &plan, &session))?;
     }
-    // What was begun and never came up is still to be created.
-    let (before, after) = if there.last.is_none() {
-        ("before-create", "after-create")
-    } else {
-        ("before-update", "after-update")
-    };
-    events(common, &session, &["before-deploy", before]).await?;
+    let [before, after] = events_of_up(there.last.is_none());
+    events(common, &session, &before).await?;
     live.listen();
     let ended = execute(&session, &plan, &there, arguments, &remove, &live).await?;
     live.finish();
     report(common, &session, &plan, &ended, &live)?;
-    add_pending(&session, &[after, "after-deploy"]).await?;
+    add_pending(&session, &after).await?;
     run_pending(common, &session).await?;
     done(common, file, arguments, &session, &live);
     if arguments.no_validate || session.cloud.is_local() {

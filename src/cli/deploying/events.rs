@@ -11,12 +11,39 @@ use super::session::Session;
 use crate::cli::exit::Exit;
 use crate::cli::report::{findings_json, say, say_findings};
 use crate::cli::{Common, Output};
+use crate::deploy::plan::PlannedHook;
 use crate::finding::{Finding, Findings, Severity};
 use crate::model::{HOST_EVENTS, HostBehavior, HostHook};
 use crate::pipeline::{EventHook, event_hooks};
 use crate::plugin::contract::Occasion;
 use crate::port::When;
+use crate::run::Run;
 use crate::runtime::{Runs, degraded};
+
+/// The events of a deployment, before it and after it; `first` where there is nothing deployed yet.
+pub(in crate::cli) fn events_of_up(first: bool) -> [[&'static str; 2]; 2] {
+    // What was begun and never came up is still to be created.
+    if first {
+        [["before-deploy", "before-create"], ["after-create", "after-deploy"]]
+    } else {
+        [["before-deploy", "before-update"], ["after-update", "after-deploy"]]
+    }
+}
+
+/// Returns the hooks of events, as a plan shows them.
+pub(super) fn planned(run: &Run, events: &[&str]) -> Vec<PlannedHook> {
+    let one = |hook: EventHook<'_>| {
+        let program = hook.form.exec.as_ref().map(ToString::to_string);
+        let runs = hook.form.command.or(hook.form.script).or(program);
+        PlannedHook {
+            event: hook.event.to_owned(),
+            name: hook.name.to_owned(),
+            runs: runs.unwrap_or_else(|| "a script of the plugin's".to_owned()),
+        }
+    };
+    let hooks = |event| event_hooks(&run.setup, &run.rendered.model, event).value;
+    events.iter().copied().flat_map(hooks).map(one).collect()
+}
 
 /// What hooks are told: of now, or of before a cluster was deleted.
 #[derive(Debug)]

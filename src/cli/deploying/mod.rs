@@ -15,7 +15,9 @@ mod stuck;
 
 pub(super) use checks::{Patience, Wait};
 pub(super) use cloud::{CloudArguments, connect};
-pub(super) use events::{Learned, add_pending, clear_pending, events, events_told, run_pending};
+pub(super) use events::{
+    Learned, add_pending, clear_pending, events, events_of_up, events_told, run_pending,
+};
 pub(super) use failure::{reasons, said_failures, say_root_cause};
 pub(super) use granted::PluginPrograms;
 use live::nanoseconds;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::cloudformation::{Action, Fate, PropertyChange};
 use crate::deploy::Tree;
 use crate::deploy::plan::{Cause, DriftFate, Nodes, Plan, ResourcePlan, StackAction, StackPlan};
+use crate::finding::plain;
 
 /// The width everything fits.
 const WIDTH: usize = 80;
@@ -37,6 +38,7 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.push(String::new());
         addons(plan, &mut out);
     }
+    hooks(plan, &mut out);
     removed_apis(plan, &mut out);
     busy(plan, &mut out);
     drifted(plan, &mut out);
@@ -52,6 +54,18 @@ pub(in crate::cli) fn plan_against(plan: &Plan, tree: &Tree, base: &str) -> Stri
         out.extend(wrapped(&summary(plan), ""));
     }
     out.join("\n")
+}
+
+/// Hooks that run here, with what they run.
+fn hooks(plan: &Plan, out: &mut Vec<String>) {
+    if plan.hooks.is_empty() {
+        return;
+    }
+    out.extend([String::new(), "Hooks, which run here".to_owned()]);
+    for hook in &plan.hooks {
+        let runs = plain(hook.runs.lines().next().unwrap_or_default());
+        out.push(format!("  {:<14} {}: {runs}", hook.event, plain(&hook.name)));
+    }
 }
 
 /// APIs that workloads ask for, and that are gone after this.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cloud::{CloudArguments, connect};
+use super::events::{events_of_up, planned};
 use super::refusal::fail;
 use crate::causes::{causes, owners, plugin_records};
 use crate::cli::Common;
@@ -102,6 +103,10 @@ impl Session {
         let mut made = plan(self.cloud.name(), wanted, &there).map_err(|error| fail(&error))?;
         let removed = removed_apis(&*self.cloud, &self.tree, &there, super::clock()).await;
         made.removed_apis = removed.map_err(|error| fail(&error))?;
+        if !made.is_empty() {
+            let events = events_of_up(there.last.is_none()).concat();
+            made.hooks = planned(&self.run, &events);
+        }
         Ok((made, there))
     }
 

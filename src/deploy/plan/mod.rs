@@ -167,6 +167,8 @@ pub struct Plan {
     pub stacks: Vec<StackPlan>,
     /// What controllers apply anew, or delete.
     pub addons: Vec<AddonChange>,
+    /// Hooks that run where kaws runs, in their order.
+    pub hooks: Vec<PlannedHook>,
     /// Bundles to upload.
     pub upload: Upload,
     /// APIs that workloads still ask for and that the new minor no longer has; none where the minor stays.
@@ -175,6 +177,18 @@ pub struct Plan {
     pub missing_secrets: Vec<String>,
     /// The identity of what it does: of two plans with one digest either can be confirmed for the other.
     pub digest: String,
+}
+
+/// A hook that runs where kaws runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedHook {
+    /// When: `before-update`.
+    pub event: String,
+    /// PLUGIN/NAME.
+    pub name: String,
+    /// Its line for the shell, its script or its program, as it is written.
+    pub runs: String,
 }
 
 /// A former deployment.
@@ -363,6 +377,7 @@ pub fn plan(cloud: &str, wanted: Wanted<'_>, deployed: &Deployed) -> Result<Plan
         causes,
         stacks,
         addons,
+        hooks: Vec::new(),
         upload,
         removed_apis: RemovedApis::default(),
         missing_secrets,
@@ -484,6 +499,7 @@ impl Plan {
             causes: Vec::new(),
             stacks: Vec::new(),
             addons: Vec::new(),
+            hooks: Vec::new(),
             upload: Upload::default(),
             removed_apis: RemovedApis::default(),
             missing_secrets: Vec::new(),
